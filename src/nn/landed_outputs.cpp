@@ -2,6 +2,7 @@
 #include "nn/landed_outputs.hpp"
 
 #include <algorithm>
+#include <array>
 #include <cstdint>
 #include <cstring>
 #include <string>
@@ -17,8 +18,9 @@
 namespace sluice::nn::detail {
 namespace {
 
-// Each check has one number.
-constexpr std::size_t check_bytes = landed_outputs::aligned(sizeof(std::uint64_t));
+// What a check has found: the place of a number, and its bits.
+using check_result = std::array<std::uint64_t, 2>;
+constexpr std::size_t check_bytes = landed_outputs::aligned(sizeof(check_result));
 
 // Calls function(place of the output, address of its elements) for each, in order.
 template <typename Function>
@@ -43,12 +45,11 @@ void landed_outputs::require_passed_checks() const {
     for (const any_tensor& each : outputs)
         if (!each.is_on_host()) at += landed_outputs::aligned(each.size_bytes());
     for (const operators::device_check& each : checks) {
-        std::uint64_t found = 0;
-        std::memcpy(&found, static_cast<const std::byte*>(block->data()) + at, sizeof(found));
+        check_result found{};
+        std::memcpy(found.data(), static_cast<const std::byte*>(block->data()) + at, sizeof(found));
         at += check_bytes;
-        if (found == ~std::uint64_t{0}) continue;
-        throw file_error(path, file_error::no_offset, each.node, operators::text_of_wrong_number(each, found),
-                         errc::out_of_range);
+        if (found[0] == ~std::uint64_t{0}) continue;
+        throw file_error(path, file_error::no_offset, each.node, each.why(found[0], found[1]), errc::out_of_range);
     }
 }
 

@@ -130,10 +130,9 @@ TEST(scans, of_operator_set_8_end_each_sequence_at_its_length) {
     EXPECT_THAT(floats_of(made.at(0)), ElementsAre(1, 170));
     EXPECT_THAT(floats_of(made.at(1)), ElementsAre(1, 0, 0, 110, 130, 170));
     EXPECT_THAT(floats_of(outputs_of({"Scan", {any_tensor(), states, x}, with, "", 8, 2}).at(0)), ElementsAre(7, 170));
-    const std::string lengths = "has sequence lengths that do not fit a batch of 2 sequences of 3";
     expect_refusals({
-        {"Scan", {list({1, 4}), states, x}, with, bad_file, lengths, 8, "", 2},
-        {"Scan", {list({1}), states, x}, with, bad_file, lengths, 8, "", 2},
+        {"Scan", {list({1, 4}), states, x}, with, out_of_range, "has the length 4 of sequences of 3", 8, "", 2},
+        {"Scan", {list({1}), states, x}, with, bad_file, "has 1 sequence lengths for a batch of 2", 8, "", 2},
         {"Scan",
          {any_tensor(), list<float>({0}), x},
          with,

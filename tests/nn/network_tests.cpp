@@ -200,12 +200,14 @@ TEST_F(networks, refuse_indices_that_are_out_of_range_wherever_they_are) {
         return std::string("no error");
     };
     EXPECT_THAT(refused([&] { sync(gathered(3), pool); }, errc::out_of_range),
-                AllOf(HasSubstr("has the index 3"), HasSubstr("-3 to 2 are possible")));
+                AllOf(HasSubstr("has the index 3 (number 1), as its input 1 ('places') says; -3 to 2 are possible")));
     // On the device, where the host does not see them; alone, and in a graph.
     const auto on_device = [&](tensor<std::int64_t> places) { return made.run({x, any_tensor(std::move(places))}); };
     const auto fast = compile(pool, on_device, device_input<std::int64_t>({2}));
     const auto upload_places = [](std::int64_t place) { return upload(std::vector<std::int64_t>{2, place}); };
-    const std::string out_of_range = "index -4 (number 1 of its tensor) is out of range; -3 to 2 are possible";
+    const std::string out_of_range =
+        "gathers.onnx: node 0 (Gather): has the index -4 (number 1), as its input 1 ('places') says; -3 to 2 are "
+        "possible";
     for (int i = 0; i < 2; ++i) {
         EXPECT_THAT(sync(upload_places(-1).and_then(on_device), pool).at(0).values<float>(), ElementsAre(3, 3));
         EXPECT_THAT(sync(upload_places(-2).and_then(fast), pool).at(0).values<float>(), ElementsAre(3, 2));

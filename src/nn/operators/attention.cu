@@ -288,7 +288,7 @@ any_tensor attention_product(node_call& in, const attention_operand& q, const at
                              const any_tensor& valid, double cap, const any_tensor& shown, int shown_step) {
     const io::dtype type = q.x.type() == io::dtype::f64 ? io::dtype::f64 : io::dtype::f32;
     const any_tensor scores = in.make(type, {q.batch, q.heads, q.positions, sizes.keys});
-    if (valid) require_numbers(in, valid, {0, static_cast<std::int64_t>(sizes.keys)}, scores);
+    if (valid) require_numbers(in, 6, number_rule({0, static_cast<std::int64_t>(sizes.keys)}, "length"), scores);
     with_float(in, q.x, [&]<typename T>() {
         const attention_scores<T> kernel{.q = q.rows(in.read<T>(q.x)),
                                          .k = k.rows(in.read<T>(k.x)),

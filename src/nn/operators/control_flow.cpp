@@ -237,9 +237,12 @@ void scan_batches(node_call& in) {
     if (in.has_input(0)) {
         rounds = in.host_integers(0);
         const auto fits = [&](std::int64_t each) { return each >= 0 && each <= static_cast<std::int64_t>(longest); };
-        if (rounds.size() != batch || !std::ranges::all_of(rounds, fits))
-            in.refuse("has sequence lengths that do not fit a batch of " + std::to_string(batch) + " sequences of " +
-                      std::to_string(longest));
+        if (rounds.size() != batch)
+            in.refuse("has " + std::to_string(rounds.size()) + " sequence lengths for a batch of " +
+                      std::to_string(batch));
+        if (const auto wrong = std::ranges::find_if_not(rounds, fits); wrong != rounds.end())
+            in.refuse_value(0,
+                            "has the length " + std::to_string(*wrong) + " of sequences of " + std::to_string(longest));
     }
     std::vector<scan_output> states(of.states);
     std::vector<std::vector<scan_output>> outputs(batch, std::vector<scan_output>(of.made));

@@ -267,7 +267,7 @@ struct image_of_columns {
 lengths positive_lengths(const node_call& in, std::size_t input, std::string_view what) {
     lengths made;
     for (const std::int64_t each : in.host_integers(input)) {
-        if (each < 1) in.refuse_shapes("has " + std::to_string(each) + " in its " + std::string(what));
+        if (each < 1) in.refuse_value(input, "has " + std::to_string(each) + " in its " + std::string(what));
         made.push_back(static_cast<std::size_t>(each));
     }
     return made;

@@ -7,6 +7,7 @@
 #include "nn/operators/expression.hpp"
 #include "nn/operators/launch_each.hpp"
 #include "nn/operators/machine_learning.hpp"
+#include "nn/operators/number_checks.hpp"
 #include "sluice/base/detail/is_nan.hpp"
 
 namespace sluice::nn::operators {
@@ -81,7 +82,7 @@ struct one_hot_kernel {
     const std::int64_t* known;
     float* to;
     std::size_t count;
-    in_word<bool> is_complete;  // others than the known are an error: NaN
+    in_word<bool> is_complete;  // others than the known are refused; NaN where a refusal is not possible
 
     SLUICE_KERNEL void operator()(std::size_t i) const {
         bool is_known = !is_complete;
@@ -313,15 +314,11 @@ void array_feature_extractor(node_call& in) {
     if (which.type() != io::dtype::i64) in.refuse_type(which);
     if (x.shape().empty()) in.refuse_shapes("takes features, and is given one number");
     const std::size_t columns = x.shape().back();
-    if (which.is_on_host()) {
-        for (const std::int64_t each_index : in.host_integers(1))
-            if (each_index < 0 || static_cast<std::size_t>(each_index) >= columns)
-                in.refuse("takes the feature " + std::to_string(each_index) + " of " + std::to_string(columns));
-    }
     lengths shape = x.shape();
     shape.back() = which.elements();
     if (shape.size() == 1) shape.insert(shape.begin(), 1);
     const any_tensor& y = in.make_output(0, x.type(), shape);
+    require_numbers(in, 1, {0, static_cast<std::int64_t>(columns) - 1}, y);
     with_word(x.type(), [&]<typename Word>() {
         each(in, y.elements(),
              extracting_kernel<Word>{in.read<Word>(x), in.read<std::int64_t>(which), in.write<Word>(y), columns,
@@ -342,6 +339,11 @@ void one_hot_encoder(node_call& in) {
     lengths shape = x.shape();
     shape.push_back(known.size());
     const any_tensor& y = in.make_output(0, io::dtype::f32, shape);
+    if (in.integer("zeros", 1) == 0) {
+        number_rule rule(any_number_at_all, "category");
+        rule.known = &table;
+        require_numbers(in, 0, rule, y);
+    }
     const auto encode = [&]<typename T>() {
         const any_tensor from = converted_to(in, x, io::dtype_of<T>);
         each(in, x.elements(),

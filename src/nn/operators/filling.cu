@@ -155,7 +155,8 @@ std::vector<padding_of_axis> paddings_of(const node_call& in, pad_mode mode) {
     integers axes = in.host_integers(3);
     if (!in.has_input(3))
         for (std::size_t d = 0; d < rank; ++d) axes.push_back(static_cast<std::int64_t>(d));
-    in.axes(axes, rank);  // refuses those that are named twice
+    const auto named_by = in.from_input(3);
+    in.axes(axes, rank, named_by);  // refuses those that are named twice
     if (pads.size() != 2 * axes.size())
         in.refuse("has " + std::to_string(pads.size()) + " pads for " + std::to_string(axes.size()) + " dimensions");
     const lengths strides = strides_of(x.shape());
@@ -167,11 +168,12 @@ std::vector<padding_of_axis> paddings_of(const node_call& in, pad_mode mode) {
     }
     constexpr std::int64_t most = std::int64_t{1} << 60;
     for (std::size_t i = 0; i < axes.size(); ++i) {
-        padding_of_axis& axis = made[in.axis(axes[i], rank)];
+        padding_of_axis& axis = made[in.axis(axes[i], rank, false, named_by)];
         const std::int64_t before = pads[i], after = pads[axes.size() + i];
         const auto refuse = [&] {
-            in.refuse_shapes("pads the length " + std::to_string(axis.core) + " by " + std::to_string(before) +
-                             " and " + std::to_string(after));
+            in.refuse_number(in.opset() < 11 ? std::nullopt : in.from_input(1),
+                             "pads the length " + std::to_string(axis.core) + " by " + std::to_string(before) +
+                                 " and " + std::to_string(after));
         };
         if (before < -most || before > most || after < -most || after > most || axis.core > most) refuse();
         // Negative ones drop elements first.
@@ -285,7 +287,7 @@ void reverse_sequence(node_call& in) {
     if (until.type() != io::dtype::i64 || until.shape() != lengths{shape[batch_axis == 0 ? 0 : 1]})
         in.refuse_shapes("has the lengths " + to_string(until) + " for " + to_string(x));
     const any_tensor& y = in.make_output(0, x.type(), shape);
-    require_numbers(in, until, {0, static_cast<std::int64_t>(shape[time_axis == 0 ? 0 : 1])}, y);
+    require_numbers(in, 1, number_rule({0, static_cast<std::int64_t>(shape[time_axis == 0 ? 0 : 1])}, "length"), y);
     with_word(x.type(), [&]<typename Word>() {
         each(in, y.elements(),
              reversed_sequences<Word>{in.read<Word>(x), in.write<Word>(y), in.read<std::int64_t>(until), shape[0],

@@ -18,9 +18,9 @@ index_list index_list_of(const node_call& in, const any_tensor& indices) {
     return {in.read<void>(indices), indices.type() == io::dtype::i64};
 }
 
-void require_places(const node_call& in, const any_tensor& indices, std::size_t length, const any_tensor& y) {
+void require_places(const node_call& in, std::size_t length, const any_tensor& y) {
     const auto all_places = static_cast<std::int64_t>(length);
-    require_numbers(in, indices, {-all_places, all_places - 1}, y);
+    require_numbers(in, 1, {-all_places, all_places - 1}, y);
 }
 
 namespace {
@@ -47,7 +47,10 @@ struct tuples_as_numbers {
 
 }  // namespace
 
-any_tensor places_of_tuples(const node_call& in, const any_tensor& indices, const lengths& shape, std::size_t batches) {
+static_assert(tuples_as_numbers::max_length <= number_rule::max_columns);
+
+any_tensor places_of_tuples(const node_call& in, const lengths& shape, std::size_t batches, const any_tensor& y) {
+    const any_tensor& indices = in.input(1);
     const std::size_t length = indices.shape().back(),
                       count = product_of(std::span(indices.shape()).first(indices.shape().size() - 1));
     if (length > tuples_as_numbers::max_length)
@@ -62,21 +65,18 @@ any_tensor places_of_tuples(const node_call& in, const any_tensor& indices, cons
     const lengths strides = strides_of(limits);
     kernel.places_of_batch = product_of(limits);
     kernel.places = all_batches * kernel.places_of_batch;
+    number_rule rule;
+    rule.columns = std::max<std::size_t>(length, 1);
     for (std::size_t k = 0; k < length; ++k) {
         kernel.limit[k] = limits[k];
         kernel.stride[k] = strides[k];
+        const auto all_of_dimension = static_cast<std::int64_t>(limits[k]);
+        rule.allowed[k] = {-all_of_dimension, all_of_dimension - 1};
     }
+    require_numbers(in, 1, rule, y);
     any_tensor made = in.make(io::dtype::i64, {count});
     kernel.to = in.write<std::int64_t>(made);
     each(in, count, kernel, {&indices}, {&made});
-    if (in.where() == place::nowhere || !indices.is_on_host()) return made;
-    const index_list known{indices.bytes().data(), kernel.indices.is_wide};
-    for (std::size_t i = 0; i < count * length; ++i) {
-        if (known.place_in(i, limits[i % length]) < 0) {
-            in.refuse_shapes("has the index " + std::to_string(known[i]) + " for dimension " +
-                             std::to_string(batches + i % length) + " of " + to_string(std::span(shape)));
-        }
-    }
     return made;
 }
 
@@ -132,7 +132,7 @@ void gather(node_call& in) {
     shape.insert(shape.end(), indices.shape().begin(), indices.shape().end());
     shape.insert(shape.end(), of_x.begin() + static_cast<std::ptrdiff_t>(axis) + 1, of_x.end());
     const any_tensor& y = in.make_output(0, x.type(), shape);
-    require_places(in, indices, of_x[axis], y);
+    require_places(in, of_x[axis], y);
     const std::size_t inner = product_of(std::span(of_x).subspan(axis + 1));
     with_word(x.type(), [&]<typename Word>() {
         each(in, y.elements(),
@@ -160,8 +160,7 @@ void gather_tuples(node_call& in) {
     const auto rest = std::span(of_x).subspan(batches + length);
     shape.insert(shape.end(), rest.begin(), rest.end());
     const any_tensor& y = in.make_output(0, x.type(), shape);
-    const any_tensor places = places_of_tuples(in, indices, of_x, batches);
-    require_places(in, places, product_of(std::span(of_x).first(batches + length)), y);
+    const any_tensor places = places_of_tuples(in, of_x, batches, y);
     with_word(x.type(), [&]<typename Word>() {
         each(in, y.elements(),
              gathered_rows<Word>{in.read<Word>(x), index_list_of(in, places), in.write<Word>(y),
@@ -200,7 +199,7 @@ void gather_elements(node_call& in) {
     strides[axis] = 0;
     const strided_view others = view_of(in, shape, strides);
     const any_tensor& y = in.make_output(0, x.type(), shape);
-    require_places(in, indices, of_x[axis], y);
+    require_places(in, of_x[axis], y);
     with_word(x.type(), [&]<typename Word>() {
         each(in, y.elements(),
              gathered_elements<Word>{in.read<Word>(x), index_list_of(in, indices), in.write<Word>(y), of_x[axis],
@@ -230,7 +229,7 @@ struct one_hot_elements {
 void one_hot(node_call& in) {
     const any_tensor &indices = in.input(0), &values = in.input(2);
     const double depth = in.host_number(1);
-    if (!(depth >= 0 && depth < 0x1p53)) in.refuse("has the depth " + std::to_string(depth));
+    if (!(depth >= 0 && depth < 0x1p53)) in.refuse_value(1, "has the depth " + std::to_string(depth));
     if (values.shape() != lengths{2}) in.refuse_shapes("has to have two values, not " + to_string(values));
     const std::size_t axis = in.axis(in.integer("axis", -1), indices.shape().size() + 1);
     lengths shape = indices.shape();

@@ -216,7 +216,7 @@ void rotary_embedding(node_call& in) {
     static const any_tensor nothing;
     const any_tensor& positions = has_positions ? in.input(3) : nothing;
     const any_tensor& y = in.make_output(0, x.type(), shape);
-    if (has_positions) require_numbers(in, positions, {0, static_cast<std::int64_t>(rows) - 1}, y);
+    if (has_positions) require_numbers(in, 3, {0, static_cast<std::int64_t>(rows) - 1}, y);
     with_float(in, x, [&]<typename T>() {
         const rotated_element<T> kernel{.x = in.read<T>(x),
                                         .cosines = in.read<T>(cosines),

@@ -5,6 +5,7 @@
 
 #include "nn/operators/expression.hpp"
 #include "nn/operators/launch_each.hpp"
+#include "nn/operators/number_checks.hpp"
 #include "nn/operators/numbers.hpp"
 #include "nn/operators/reduce.hpp"
 #include "nn/operators/table.hpp"
@@ -13,7 +14,8 @@ namespace sluice::nn::operators {
 namespace {
 
 // Index i is a sample. Its loss is minus the logarithm of its class's probability, times the class's weight. A class
-// that there is not gives NaN, unless it is the one that is ignored.
+// that there is not, and is not the one that is ignored, is refused (number_checks.hpp); where a
+// refusal is not possible, it gives NaN.
 struct sample_loss_kernel {
     const void* logarithms;  // [batch, classes, others]
     const void* targets;     // [batch, others]
@@ -69,6 +71,9 @@ void write_loss(node_call& in, const any_tensor& logarithms, io::dtype type) {
     const any_tensor result = in.make_output(0, type, is_single ? of_samples : lengths{});
     const any_tensor losses = is_single ? result : in.make(io::dtype::f64, of_samples);
     const any_tensor applied = is_weighted_mean ? in.make(io::dtype::f64, of_samples) : any_tensor();
+    number_rule rule({0, static_cast<std::int64_t>(classes) - 1}, "label");
+    if (has_ignored) rule.also = in.integer("ignore_index", 0);
+    require_numbers(in, 1, rule, losses);
     const sample_loss_kernel kernel{.logarithms = in.read<void>(logarithms),
                                     .targets = in.read<void>(targets),
                                     .weights = weights ? in.read<void>(weights) : nullptr,

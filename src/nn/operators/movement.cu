@@ -100,7 +100,7 @@ lengths lengths_of_input(const node_call& in, std::size_t input) {
         in.refuse("has lengths that are " + to_string(in.input(input)) + "; they have to be a list");
     lengths made;
     for (const std::int64_t each : in.host_integers(input)) {
-        if (each < 0) in.refuse("has the length " + std::to_string(each));
+        if (each < 0) in.refuse_value(input, "has the length " + std::to_string(each));
         made.push_back(static_cast<std::size_t>(each));
     }
     return made;
@@ -177,7 +177,7 @@ struct slice_of_axis {
 slice_of_axis slice_between(const node_call& in, std::int64_t start, std::int64_t end, std::int64_t step,
                             std::size_t length) {
     const auto count = static_cast<std::int64_t>(length);
-    if (step == 0) in.refuse("has steps of 0");
+    if (step == 0) in.refuse_value(4, "has steps of 0");
     if (start < 0) start += count;
     if (end < 0) end += count;
     slice_of_axis made;
@@ -209,12 +209,13 @@ void slice_elements(node_call& in) {
     if (!in.has_input(4)) steps.assign(starts.size(), 1);
     if (ends.size() != starts.size() || axes.size() != starts.size() || steps.size() != starts.size())
         in.refuse("has not as many starts as ends, axes and steps");
-    in.axes(axes, x.shape().size());  // refuses those that are named twice
+    const auto from = has_inputs ? in.from_input(3) : std::nullopt;
+    in.axes(axes, x.shape().size(), from);  // refuses those that are named twice
     lengths shape = x.shape();
     integers strides = signed_strides_of(shape);
     std::int64_t begin = 0;
     for (std::size_t i = 0; i < axes.size(); ++i) {
-        const std::size_t d = in.axis(axes[i], shape.size());
+        const std::size_t d = in.axis(axes[i], shape.size(), false, from);
         const slice_of_axis part = slice_between(in, starts[i], ends[i], steps[i], shape[d]);
         begin += static_cast<std::int64_t>(part.begin) * strides[d];
         shape[d] = part.length;

@@ -76,13 +76,13 @@ struct index_list {
 };
 // Refuses other types.
 index_list index_list_of(const node_call& in, const any_tensor& indices);
-// Indices of places that are not there are refused, as number_checks.hpp says.
-void require_places(const node_call& in, const any_tensor& indices, std::size_t length, const any_tensor& y);
+// Indices (input 1) of places that are not there are refused, as number_checks.hpp says.
+void require_places(const node_call& in, std::size_t length, const any_tensor& y);
 
-// The tuples that are the last dimension of the indices, each as one number: the place in the tensor's first dimensions
-// when they are one, after `batches` dimensions that the indices have too. The number of places stands for a tuple that
-// is none; where the indices are in host memory, it is refused.
-any_tensor places_of_tuples(const node_call& in, const any_tensor& indices, const lengths& shape, std::size_t batches);
+// The tuples that are the last dimension of the indices (input 1), each as one number: the place in the tensor's first
+// dimensions when they are one, after `batches` dimensions that the indices have too. The number of places stands for a
+// tuple that is none. Such tuples are refused, as number_checks.hpp says.
+any_tensor places_of_tuples(const node_call& in, const lengths& shape, std::size_t batches, const any_tensor& y);
 
 // The operators of the family's other files.
 const std::vector<definition>& filling();

@@ -86,20 +86,24 @@ const graph* node_call::graph_attribute(std::string_view attribute) const {
     return found != nullptr ? found->get() : nullptr;
 }
 
-std::size_t node_call::axis(std::int64_t value, std::size_t rank, bool may_be_end) const {
+std::size_t node_call::axis(std::int64_t value, std::size_t rank, bool may_be_end,
+                            std::optional<std::size_t> from) const {
     const auto count = static_cast<std::int64_t>(rank);
     const std::int64_t from_begin = value < 0 ? value + count : value;
     if (from_begin < 0 || from_begin > count || (from_begin == count && !may_be_end)) {
-        refuse("has the axis " + std::to_string(value) + " of a tensor with " + std::to_string(rank) + " dimensions");
+        refuse_number(from, "has the axis " + std::to_string(value) + " of a tensor with " + std::to_string(rank) +
+                                " dimensions");
     }
     return static_cast<std::size_t>(from_begin);
 }
 
-std::vector<std::size_t> node_call::axes(const integers& values, std::size_t rank) const {
+std::vector<std::size_t> node_call::axes(const integers& values, std::size_t rank,
+                                         std::optional<std::size_t> from) const {
     std::vector<std::size_t> found;
-    for (const std::int64_t each : values) found.push_back(axis(each, rank));
+    for (const std::int64_t each : values) found.push_back(axis(each, rank, false, from));
     std::ranges::sort(found);
-    if (std::ranges::adjacent_find(found) != found.end()) refuse("names an axis twice");
+    if (const auto twice = std::ranges::adjacent_find(found); twice != found.end())
+        refuse_number(from, "names an axis twice, " + std::to_string(*twice));
     return found;
 }
 
@@ -161,6 +165,13 @@ void node_call::copy(const any_tensor& from, const any_tensor& to) const {
 
 // --- refusals ---
 
+std::string text_of_wrong_value(std::size_t input, std::string_view name, std::string_view why,
+                                std::string_view possible) {
+    std::string text(why);
+    text += ", as its input " + std::to_string(input) + (name.empty() ? "" : " (" + in_quotes(name) + ")") + " says";
+    return possible.empty() ? text : text + "; " + std::string(possible);
+}
+
 void node_call::refuse(std::string_view why) const {
     throw file_error(*environment_.path, file_error::no_offset, label(), why);
 }
@@ -169,6 +180,14 @@ void node_call::refuse_shapes(std::string_view why) const {
 }
 void node_call::refuse_unsupported(std::string_view why) const {
     throw file_error(*environment_.path, file_error::no_offset, label(), why, errc::unsupported);
+}
+void node_call::refuse_value(std::size_t input, std::string_view why, std::string_view possible) const {
+    throw file_error(*environment_.path, file_error::no_offset, label(),
+                     text_of_wrong_value(input, node_.inputs[input], why, possible), errc::out_of_range);
+}
+void node_call::refuse_number(std::optional<std::size_t> from, std::string_view why) const {
+    if (from) refuse_value(*from, why);
+    refuse(why);
 }
 void node_call::refuse_type(const any_tensor& of) const {
     refuse_unsupported("does not take " + std::string(io::to_string(of.type())));

@@ -14,6 +14,7 @@
 #include <filesystem>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -40,17 +41,16 @@ enum class place : unsigned char { host, device, nowhere };
 using lengths = std::vector<std::size_t>;
 using integers = std::vector<std::int64_t>;
 
-struct number_range {
-    std::int64_t least = 0, most = 0;  // both are possible
-};
-
-// A check that a GPU has made (number_checks.hpp): the place of the first number that is out of range, if there is one.
+// A check that a GPU makes of the numbers of an input (number_checks.hpp).
 struct device_check {
     std::string node;
-    any_tensor found;  // u64, one element: all bits 1 where there is none
-    number_range allowed;
+    any_tensor found;  // u64 [2]: the first number that is refused, and its bits; all bits 1 where there is none
+    std::function<std::string(std::uint64_t at, std::uint64_t bits)> why;
 };
-std::string text_of_wrong_number(const device_check& check, std::uint64_t at);
+
+// The words of all refusals of numbers of an input; `name` is the value's name in the model.
+std::string text_of_wrong_value(std::size_t input, std::string_view name, std::string_view why,
+                                std::string_view possible);
 
 struct dense_layers;
 struct expression_part;
@@ -126,10 +126,17 @@ public:
     const graph* graph_attribute(std::string_view attribute) const;
 
     // An axis of a tensor of that many dimensions, counted from the end if negative. Refuses others; one past the last
-    // is possible if `may_be_end`.
-    std::size_t axis(std::int64_t value, std::size_t rank, bool may_be_end = false) const;
+    // is possible if `may_be_end`. `from`: the input that the value comes from, if it is no attribute.
+    std::size_t axis(std::int64_t value, std::size_t rank, bool may_be_end = false,
+                     std::optional<std::size_t> from = {}) const;
     // Such axes, in order, each once.
-    std::vector<std::size_t> axes(const integers& values, std::size_t rank) const;
+    std::vector<std::size_t> axes(const integers& values, std::size_t rank, std::optional<std::size_t> from = {}) const;
+    // The input that numbers come from which older versions of the operator have as an attribute.
+    std::optional<std::size_t> from_input(std::size_t i) const {
+        return has_input(i) ? std::optional(i) : std::nullopt;
+    }
+    // refuse_value of that input, or refuse where the number comes from an attribute.
+    [[noreturn]] void refuse_number(std::optional<std::size_t> from, std::string_view why) const;
 
     // --- outputs ---
     std::size_t output_count() const noexcept { return outputs_.size(); }
@@ -158,6 +165,9 @@ public:
     [[noreturn]] void refuse(std::string_view why) const;              // errc::bad_file: the model is wrong
     [[noreturn]] void refuse_shapes(std::string_view why) const;       // errc::shape_mismatch
     [[noreturn]] void refuse_unsupported(std::string_view why) const;  // errc::unsupported: Sluice cannot do this
+    // errc::out_of_range: numbers of an input are none that the operator can take. The one refusal of such numbers,
+    // whether the model or the caller gives them. `why` has the number; `possible` says what is, and may be empty.
+    [[noreturn]] void refuse_value(std::size_t input, std::string_view why, std::string_view possible = {}) const;
     // Unsupported, with the input's type.
     [[noreturn]] void refuse_type(const any_tensor& of) const;
 

@@ -1,10 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "nn/operators/number_checks.hpp"
 
+#include <algorithm>
+#include <array>
 #include <atomic>
+#include <bit>
+#include <cstdio>
+#include <cstring>
 #include <string>
+#include <string_view>
+#include <type_traits>
 
 #include "nn/operators/launch_each.hpp"
+#include "nn/operators/numbers.hpp"
 #include "sluice/base/error.hpp"
 #include "sluice/base/file_error.hpp"
 #include "sluice/runtime/device.hpp"
@@ -14,41 +22,121 @@ namespace {
 
 struct checked_numbers {
     const void* at;
-    in_word<bool> is_wide;
-    number_range allowed;
+    in_word<io::dtype> type;
+    std::size_t columns;
+    number_range allowed[number_rule::max_columns];
+    number_range also;  // empty where nothing else is possible
+    const std::int64_t* known;
+    std::size_t known_count;
 
-    SLUICE_KERNEL std::int64_t operator[](std::size_t i) const {
-        return is_wide ? static_cast<const std::int64_t*>(at)[i] : static_cast<const std::int32_t*>(at)[i];
+    template <typename Number>
+    SLUICE_KERNEL static bool is_between(Number number, const number_range& range) {
+        return number >= static_cast<Number>(range.least) && number <= static_cast<Number>(range.most);
     }
-    SLUICE_KERNEL bool is_fine(std::size_t i) const {
-        const std::int64_t number = (*this)[i];
-        return number >= allowed.least && number <= allowed.most;
+    template <typename Number>
+    SLUICE_KERNEL bool is_fine(std::size_t i, Number number) const {
+        if (known != nullptr) {
+            for (std::size_t k = 0; k < known_count; ++k)
+                if (number == static_cast<Number>(known[k])) return true;
+            return false;
+        }
+        const number_range& range = columns == 1 ? allowed[0] : allowed[i % columns];
+        if (range.least == any_number_at_all.least && range.most == any_number_at_all.most) return true;
+        if constexpr (std::is_floating_point_v<Number>) {
+            if (is_between(number, range) && static_cast<Number>(static_cast<std::int64_t>(number)) != number)
+                return false;  // a fraction
+        }
+        return is_between(number, range) || is_between(number, also);
+    }
+    SLUICE_KERNEL bool is_real() const {
+        return type == io::dtype::f32 || type == io::dtype::f64 || type == io::dtype::f16 || type == io::dtype::bf16;
+    }
+    // Unsigned numbers of 64 bits that are too large for others become the largest one.
+    SLUICE_KERNEL std::int64_t whole(std::size_t i) const {
+        if (type != io::dtype::u64) return load_number<std::int64_t>(at, type, i);
+        const std::uint64_t number = static_cast<const std::uint64_t*>(at)[i];
+        return number > static_cast<std::uint64_t>(greatest_number<std::int64_t>) ? greatest_number<std::int64_t>
+                                                                                  : static_cast<std::int64_t>(number);
+    }
+    SLUICE_KERNEL double real(std::size_t i) const { return load_number<double>(at, type, i); }
+    SLUICE_KERNEL bool is_fine(std::size_t i) const { return is_real() ? is_fine(i, real(i)) : is_fine(i, whole(i)); }
+};
+
+// A number in 64 bits, and as text.
+std::uint64_t bits_of(const checked_numbers& numbers, std::size_t i) {
+    return numbers.is_real() ? std::bit_cast<std::uint64_t>(numbers.real(i))
+                             : static_cast<std::uint64_t>(numbers.whole(i));
+}
+std::string text_of_number(std::uint64_t bits, bool is_real) {
+    if (!is_real) return std::to_string(static_cast<std::int64_t>(bits));
+    std::array<char, 32> text{};
+    std::snprintf(text.data(), text.size(), "%.9g", std::bit_cast<double>(bits));
+    return text.data();
+}
+
+std::string text_of_possible(const number_range& range, const number_range& also, std::size_t known_count) {
+    if (known_count != 0) return "the operator knows " + std::to_string(known_count) + " others";
+    std::string text = range.most < range.least ? std::string("nothing")
+                                                : std::to_string(range.least) + " to " + std::to_string(range.most);
+    if (also.least <= also.most) text += " and " + std::to_string(also.least);
+    return text + (range.most < range.least && also.least > also.most ? " is possible" : " are possible");
+}
+
+// What the messages of a check say, in a form that commands can copy.
+struct check_words {
+    static constexpr std::size_t longest_path = 256, longest_name = 128;
+
+    const char* noun;
+    std::size_t input;
+    char path[longest_path], label[longest_name], name[longest_name];
+
+    check_words(const node_call& in, std::size_t of_input, const char* noun_of_one)
+        : noun(noun_of_one), input(of_input) {
+        const std::string whole_path = in.environment().path->string();
+        // Of a long path the end, which has the file's name.
+        keep(path,
+             std::string_view(whole_path).substr(whole_path.size() - std::min(whole_path.size(), longest_path - 1)));
+        keep(label, in.label());
+        keep(name, in.what().inputs[of_input]);
+    }
+
+    [[noreturn]] void refuse(std::size_t i, const std::string& number, const std::string& possible) const {
+        throw file_error(path, file_error::no_offset, label, text(name, i, number, possible), errc::out_of_range);
+    }
+    std::string text(std::string_view of_name, std::size_t i, const std::string& number,
+                     const std::string& possible) const {
+        return text_of_wrong_value(
+            input, of_name, "has the " + std::string(noun) + " " + number + " (number " + std::to_string(i) + ")",
+            possible);
+    }
+
+private:
+    template <std::size_t Size>
+    static void keep(char (&to)[Size], std::string_view from) {
+        std::memset(to, 0, Size);
+        std::memcpy(to, from.data(), std::min(from.size(), Size - 1));
     }
 };
 
-std::string text_of(number_range allowed) {
-    return allowed.most < allowed.least
-               ? std::string("; nothing is possible")
-               : "; " + std::to_string(allowed.least) + " to " + std::to_string(allowed.most) + " are possible";
+[[noreturn]] void refuse(const checked_numbers& numbers, std::size_t i, const check_words& words) {
+    words.refuse(i, text_of_number(bits_of(numbers, i), numbers.is_real()),
+                 text_of_possible(numbers.allowed[i % numbers.columns], numbers.also, numbers.known_count));
 }
 
 // What all waiters get: on the thread of a CPU device.
 struct checking_call {
     checked_numbers numbers;
     std::size_t count;
+    check_words words;
 
     static void run(const void* erased) {
         const auto& self = *static_cast<const checking_call*>(erased);
-        for (std::size_t i = 0; i < self.count; ++i) {
-            if (!self.numbers.is_fine(i))
-                throw error(errc::out_of_range, "index " + std::to_string(self.numbers[i]) + " (number " +
-                                                    std::to_string(i) + " of its tensor) is out of range" +
-                                                    text_of(self.numbers.allowed));
-        }
+        for (std::size_t i = 0; i < self.count; ++i)
+            if (!self.numbers.is_fine(i)) refuse(self.numbers, i, self.words);
     }
 };
 
-// The place of the first number that is out of range; all bits 1 where there is none.
+// The place of the first number that is refused; all bits 1 where there is none.
 struct first_wrong_number {
     checked_numbers numbers;
     unsigned long long* found;
@@ -65,41 +153,76 @@ struct first_wrong_number {
     }
 };
 
-}  // namespace
+// Its bits, when the place is known.
+struct wrong_number {
+    checked_numbers numbers;
+    unsigned long long* found;
 
-std::string text_of_wrong_number(const device_check& check, std::uint64_t at) {
-    return "number " + std::to_string(at) + " of an input that holds indices is out of range" + text_of(check.allowed);
+    SLUICE_KERNEL void operator()(std::size_t) const {
+        if (found[0] == ~0ull) return;
+        if (!numbers.is_real()) {
+            found[1] = static_cast<unsigned long long>(numbers.whole(found[0]));
+            return;
+        }
+        store_number<double>(found, io::dtype::f64, 1, numbers.real(found[0]));
+    }
+};
+
+checked_numbers checked(const any_tensor& numbers, const number_rule& rule, const void* at, const std::int64_t* known) {
+    checked_numbers made{.at = at,
+                         .type = numbers.type(),
+                         .columns = rule.columns,
+                         .allowed = {},
+                         .also = {0, -1},
+                         .known = known,
+                         .known_count = rule.known != nullptr ? rule.known->elements() : 0};
+    std::ranges::copy(rule.allowed, made.allowed);
+    if (rule.also) made.also = {*rule.also, *rule.also};
+    return made;
 }
 
-void require_numbers(const node_call& in, const any_tensor& numbers, number_range allowed, const any_tensor& y) {
-    if (numbers.type() != io::dtype::i32 && numbers.type() != io::dtype::i64) in.refuse_type(numbers);
+void check_on_gpu(const node_call& in, std::size_t input, const number_rule& rule, const checked_numbers& there) {
+    const any_tensor &numbers = in.input(input), &known = rule.known != nullptr ? *rule.known : numbers;
+    const any_tensor found = in.make(io::dtype::u64, {2});
+    const memory_access written{found.memory(), access_mode::write};
+    in.context().stream().fill({in.name(), {&written, 1}}, {found.memory()->data(), 0xff, found.size_bytes()});
+    auto* const to = in.write<unsigned long long>(found);
+    each(in, numbers.elements(), first_wrong_number{there, to}, {&numbers, &known}, {&found});
+    each(in, 1, wrong_number{there, to}, {&numbers}, {&found});
+    in.environment().checks->push_back(
+        {in.label(), found,
+         [words = check_words(in, input, rule.noun), there, name = in.what().inputs[input]](std::uint64_t at,
+                                                                                            std::uint64_t bits) {
+             return words.text(name, at, text_of_number(bits, there.is_real()),
+                               text_of_possible(there.allowed[at % there.columns], there.also, there.known_count));
+         }});
+}
+
+}  // namespace
+
+void require_numbers(const node_call& in, std::size_t input, const number_rule& rule, const any_tensor& y) {
+    const any_tensor& numbers = in.input(input);
     if (numbers.elements() == 0 || in.where() == place::nowhere) return;
-    const bool is_wide = numbers.type() == io::dtype::i64;
     if (numbers.is_on_host()) {
-        const checked_numbers here{numbers.bytes().data(), is_wide, allowed};
-        for (std::size_t i = 0; i < numbers.elements(); ++i) {
-            if (here.is_fine(i)) continue;
-            throw file_error(*in.environment().path, file_error::no_offset, in.label(),
-                             "has the index " + std::to_string(here[i]) + text_of(allowed), errc::out_of_range);
-        }
+        const void* const known = rule.known != nullptr ? rule.known->bytes().data() : nullptr;
+        const checked_numbers here =
+            checked(numbers, rule, numbers.bytes().data(), static_cast<const std::int64_t*>(known));
+        for (std::size_t i = 0; i < numbers.elements(); ++i)
+            if (!here.is_fine(i)) refuse(here, i, check_words(in, input, rule.noun));
         return;
     }
-    const checked_numbers there{in.read<void>(numbers), is_wide, allowed};
+    const checked_numbers there = checked(numbers, rule, in.read<void>(numbers),
+                                          rule.known != nullptr ? in.read<std::int64_t>(*rule.known) : nullptr);
     if (in.context().device().kind() == device_kind::cpu) {
-        checking_call closure{there, numbers.elements()};
+        checking_call closure{there, numbers.elements(), check_words(in, input, rule.noun)};
         launch_command command;
         command.host_function = &checking_call::run;
         command.may_fail = true;
         sluice::detail::set_closure(command, closure);
-        detail::submit(in, command, {&numbers}, {&y});
+        detail::submit(in, command, {&numbers, rule.known != nullptr ? rule.known : &numbers}, {&y});
         return;
     }
-    if (in.environment().checks == nullptr) return;
-    const any_tensor found = in.make(io::dtype::u64, {1});
-    const memory_access written{found.memory(), access_mode::write};
-    in.context().stream().fill({in.name(), {&written, 1}}, {found.memory()->data(), 0xff, sizeof(std::uint64_t)});
-    each(in, numbers.elements(), first_wrong_number{there, in.write<unsigned long long>(found)}, {&numbers}, {&found});
-    in.environment().checks->push_back({in.label(), found, allowed});
+    if (in.environment().checks != nullptr) check_on_gpu(in, input, rule, there);
 }
 
 }  // namespace sluice::nn::operators

@@ -449,13 +449,15 @@ void max_unpool(node_call& in) {
         for (std::size_t d = 0; d < given.size(); ++d) {
             shape[d] = static_cast<std::size_t>(given[d]);
             if (given[d] < 0 || shape[d] < pooled[d] || (d < 2 && shape[d] != pooled[d])) {
-                in.refuse_shapes("has the output_shape " + to_string(std::span(shape)) + "; it has to hold " +
-                                 to_string(std::span(pooled)));
+                in.refuse_value(2,
+                                "has the length " + std::to_string(given[d]) + " of dimension " + std::to_string(d) +
+                                    " of its output",
+                                "it has to hold " + to_string(std::span(pooled)));
             }
         }
     }
     const any_tensor& y = in.make_output(0, x.type(), shape);
-    require_numbers(in, index, {0, static_cast<std::int64_t>(product_of(pooled)) - 1}, y);
+    require_numbers(in, 1, {0, static_cast<std::int64_t>(product_of(pooled)) - 1}, y);
     with_word(x.type(), [&]<typename Word>() {
         unpooled_element<Word> kernel{
             in.read<Word>(x), in.read<std::int64_t>(index), in.write<Word>(y), shape.size(), {}, {}};
@@ -478,6 +480,10 @@ void max_roi_pool(node_call& in) {
     const lengths pooled = window_numbers(in, "pooled_shape", 2, 1, 1);
     const lengths& image = x.shape();
     const any_tensor& y = in.make_output(0, x.type(), {regions.shape()[0], image[1], pooled[0], pooled[1]});
+    // Of each region the first number says which image it is in.
+    number_rule rule({0, static_cast<std::int64_t>(image[0]) - 1});
+    rule.columns = 5;
+    require_numbers(in, 1, rule, y);
     with_float(in, x, [&]<typename T>() {
         each(in, y.elements(),
              maximum_of_region<T>{image[0], image[1], image[2], image[3], pooled[0], pooled[1],

@@ -285,7 +285,7 @@ struct recurrent_node {
     any_tensor multiply_inputs() const {
         const std::size_t rows = steps * batch, columns = directions * gates * hidden, inner = x().shape()[2];
         any_tensor made = in.make(x().type(), {rows, columns});
-        if (in.has_input(4)) require_numbers(in, sequence_lengths(), {0, static_cast<std::int64_t>(steps)}, made);
+        if (in.has_input(4)) require_numbers(in, 4, number_rule({0, static_cast<std::int64_t>(steps)}, "length"), made);
         if (in.where() == place::device && x().type() == io::dtype::f32 && made.elements() != 0 && inner != 0) {
             const auto matrix = [](const any_tensor& of, std::size_t height, std::size_t width) {
                 return tensor<float>(buffer<float>(of.shared_memory(), of.elements()), shape{height, width});

@@ -26,7 +26,7 @@ void reduce_operator(node_call& in) {
     const any_tensor& x = in.input(0);
     if (!is_extreme && x.type() == io::dtype::boolean) in.refuse_type(x);
     const integers named = in.has_input(1) ? in.host_integers(1) : in.integer_list("axes");
-    std::vector<std::size_t> axes = in.axes(named, x.shape().size());
+    std::vector<std::size_t> axes = in.axes(named, x.shape().size(), in.from_input(1));
     if (named.empty() && in.integer("noop_with_empty_axes", 0) == 0)
         for (std::size_t d = 0; d < x.shape().size(); ++d) axes.push_back(d);
     const bool keeps = in.integer("keepdims", 1) != 0;
@@ -199,7 +199,8 @@ void top_k(node_call& in) {
     }
     lengths shape = x.shape();
     if (wanted < 0 || static_cast<std::uint64_t>(wanted) > shape[axis])
-        in.refuse("looks for " + std::to_string(wanted) + " of " + std::to_string(shape[axis]) + " elements");
+        in.refuse_number(in.from_input(1),
+                         "looks for " + std::to_string(wanted) + " of " + std::to_string(shape[axis]) + " elements");
     const auto k = shape[axis] = static_cast<std::size_t>(wanted);
     const any_tensor& values = in.make_output(0, x.type(), shape);
     const any_tensor indices =
@@ -288,7 +289,7 @@ void cumulative(node_call& in) {
     if (x.type() == io::dtype::boolean) in.refuse_type(x);
     const integers given = in.host_integers(1);
     if (given.size() != 1) in.refuse("has " + std::to_string(given.size()) + " axes; it has to be one");
-    const axis_view view = view_along(x.shape(), in.axis(given[0], x.shape().size()));
+    const axis_view view = view_along(x.shape(), in.axis(given[0], x.shape().size(), false, 1));
     const any_tensor& y = in.make_output(0, x.type(), x.shape());
     if (y.elements() == 0) return;
     const auto run = [&]<typename Number>() {

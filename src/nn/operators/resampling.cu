@@ -318,10 +318,10 @@ std::vector<double> resample_numbers(const node_call& in, std::size_t i) {
 }
 
 // The length is computed in float, as ONNX's shape inference does.
-void set_scale(const node_call& in, resample_axis& axis, double scale) {
-    if (!(scale > 0) || !std::isfinite(scale)) in.refuse("has the scale " + std::to_string(scale));
+void set_scale(const node_call& in, resample_axis& axis, double scale, std::optional<std::size_t> from) {
+    if (!(scale > 0) || !std::isfinite(scale)) in.refuse_number(from, "has the scale " + std::to_string(scale));
     const float length = std::floor(static_cast<float>(axis.from) * static_cast<float>(scale));
-    if (!(length < 1e18f)) in.refuse_shapes("has the scale " + std::to_string(scale));
+    if (!(length < 1e18f)) in.refuse_number(from, "has the scale " + std::to_string(scale));
     axis.scale = scale;
     axis.to = static_cast<std::size_t>(length);
     axis.width = scale * static_cast<double>(axis.from);
@@ -352,8 +352,9 @@ void resize_by_scales(node_call& in, const std::vector<double>& scales, bool may
     if (scales.size() != how.axes.size())
         in.refuse("has " + std::to_string(scales.size()) + " scales for " + to_string(in.input(0)));
     for (std::size_t d = 0; d < scales.size(); ++d) {
-        set_scale(in, how.axes[d], scales[d]);
-        if (!may_shrink && scales[d] < 1) in.refuse("has a scale below 1");
+        set_scale(in, how.axes[d], scales[d], in.from_input(1));
+        if (!may_shrink && scales[d] < 1)
+            in.refuse_number(in.from_input(1), "has a scale below 1, " + std::to_string(scales[d]));
     }
     find_kept(how.axes);
     resample(in, how);
@@ -385,7 +386,7 @@ void set_sizes(const node_call& in, std::vector<resample_axis>& all_axes, const 
     std::optional<double> common;
     for (std::size_t i = 0; i < which.size(); ++i) {
         resample_axis& axis = all_axes[which[i]];
-        if (sizes[i] < 0) in.refuse("has the size " + std::to_string(sizes[i]));
+        if (sizes[i] < 0) in.refuse_value(3, "has the size " + std::to_string(sizes[i]));
         axis.to = static_cast<std::size_t>(sizes[i]);
         if (axis.from == 0) {
             if (axis.to != 0 || policy != "stretch") in.refuse_shapes("resizes a tensor without elements");
@@ -459,7 +460,8 @@ void resize(node_call& in) {
             axis.begin = region[i];
             // In float, as ONNX's reference: it decides between two elements that are as near.
             axis.extent = static_cast<float>(region[i + which.size()]) - static_cast<float>(region[i]);
-            if (!std::isfinite(axis.begin) || !std::isfinite(axis.extent)) in.refuse("has a region without bounds");
+            if (!std::isfinite(axis.begin) || !std::isfinite(axis.extent))
+                in.refuse_value(1, "has a region without bounds");
             // ONNX's text multiplies the length by the region's, and its reference does not.
             if (!scales.empty() && (axis.begin != 0 || axis.extent != 1))
                 in.refuse_unsupported("crops to a region by scales; sizes are supported");
@@ -468,7 +470,7 @@ void resize(node_call& in) {
     if (!sizes.empty()) {
         set_sizes(in, how.axes, which, sizes);
     } else {
-        for (std::size_t i = 0; i < which.size(); ++i) set_scale(in, how.axes[which[i]], scales[i]);
+        for (std::size_t i = 0; i < which.size(); ++i) set_scale(in, how.axes[which[i]], scales[i], 2);
     }
     find_kept(how.axes);
     resample(in, how);

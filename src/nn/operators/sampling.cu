@@ -400,8 +400,10 @@ void affine_grid(node_call& in) {
     const any_tensor& theta = in.input(0);
     const integers size = in.host_integers(1);
     const std::size_t rank = size.size() < 2 ? 0 : size.size() - 2;
-    if ((rank != 2 && rank != 3) || std::ranges::any_of(size, [](std::int64_t each) { return each < 0; }))
+    if (rank != 2 && rank != 3)
         in.refuse("has a size that is not [batches, channels, height, width] with or without depth");
+    for (const std::int64_t each : size)
+        if (each < 0) in.refuse_value(1, "has the length " + std::to_string(each));
     if (theta.shape() != lengths{static_cast<std::size_t>(size[0]), rank, rank + 1})
         in.refuse_shapes("has the matrices " + to_string(theta) + ", which do not fit " + std::to_string(rank) +
                          " dimensions of " + std::to_string(size[0]) + " batches");
@@ -449,7 +451,7 @@ void roi_align(node_call& in) {
         0, x.type(),
         {regions.shape()[0], shape[1], static_cast<std::size_t>(out_height), static_cast<std::size_t>(out_width)});
     if (y.elements() != 0 && x.elements() == 0) in.refuse_shapes("makes elements of none: " + to_string(x));
-    require_numbers(in, batch_of, {0, static_cast<std::int64_t>(shape[0]) - 1}, y);
+    require_numbers(in, 2, {0, static_cast<std::int64_t>(shape[0]) - 1}, y);
     with_float(in, x, [&]<typename T>() {
         each(in, y.elements(),
              region_kernel<T>{in.read<T>(x), in.read<T>(regions), in.read<std::int64_t>(batch_of), in.write<T>(y),
@@ -473,7 +475,7 @@ void center_crop_pad(node_call& in) {
         in.refuse("has " + std::to_string(wanted.size()) + " lengths for " + std::to_string(named.size()) + " axes");
     lengths shape = x.shape();
     for (std::size_t i = 0; i < named.size(); ++i) {
-        if (wanted[i] < 0) in.refuse("has the length " + std::to_string(wanted[i]));
+        if (wanted[i] < 0) in.refuse_value(1, "has the length " + std::to_string(wanted[i]));
         shape[in.axis(named[i], rank)] = static_cast<std::size_t>(wanted[i]);
     }
     const any_tensor& y = in.make_output(0, x.type(), shape);

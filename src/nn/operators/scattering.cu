@@ -88,12 +88,11 @@ scatter_reduction scatter_reduction_of(const node_call& in) {
     in.refuse("has the reduction '" + name + "', which its operator does not have");
 }
 
-void scatter_into_copy(node_call& in, const any_tensor& indices, const scatter_lines& at) {
+// Into y, which is made. The indices are those of `at`.
+void scatter_into_copy(node_call& in, const any_tensor& indices, const scatter_lines& at, const any_tensor& y) {
     const any_tensor &x = in.input(0), &updates = in.input(2);
     if (updates.type() != x.type()) in.refuse("writes " + to_string(updates) + " to " + to_string(x));
     const scatter_reduction how = scatter_reduction_of(in);
-    const any_tensor& y = in.make_output(0, x.type(), x.shape());
-    require_places(in, indices, at.length, y);
     in.copy(x, y);
     if (how == scatter_reduction::none) {
         with_word(x.type(), [&]<typename Word>() {
@@ -131,7 +130,9 @@ void scatter_elements(node_call& in) {
     at.lines = product_of(of_lines);
     at.target = view_of(in, of_lines, to);
     at.update = at.index = view_of(in, of_lines, from);
-    scatter_into_copy(in, indices, at);
+    const any_tensor& y = in.make_output(0, x.type(), of_x);
+    require_places(in, at.length, y);
+    scatter_into_copy(in, indices, at, y);
 }
 
 void scatter_tuples(node_call& in) {
@@ -146,7 +147,8 @@ void scatter_tuples(node_call& in) {
     lengths expected(of_indices.begin(), of_indices.end() - 1);
     expected.insert(expected.end(), rest.begin(), rest.end());
     if (updates.shape() != expected) refuse();
-    const any_tensor places = places_of_tuples(in, indices, of_x, 0);
+    const any_tensor& y = in.make_output(0, x.type(), of_x);
+    const any_tensor places = places_of_tuples(in, of_x, 0, y);
     scatter_lines at;
     at.indices = index_list_of(in, places);
     at.lines = at.stride = at.update_step = product_of(rest);
@@ -155,7 +157,7 @@ void scatter_tuples(node_call& in) {
     at.length = product_of(std::span(of_x).first(of_indices.back()));
     at.target = at.update = view_of(in, {at.lines}, {1});
     at.index = view_of(in, {at.lines}, {0});
-    scatter_into_copy(in, places, at);
+    scatter_into_copy(in, places, at, y);
 }
 
 // --- TensorScatter -----------------------------------------------------------------------------------------------
@@ -196,7 +198,7 @@ void tensor_scatter(node_call& in) {
     const any_tensor& begins = has_begins ? in.input(2) : x;
     const any_tensor& y = in.make_output(0, x.type(), of_x);
     if (has_begins && mode == "linear")
-        require_numbers(in, begins, {0, static_cast<std::int64_t>(of_x[axis] - shape[axis])}, y);
+        require_numbers(in, 2, {0, static_cast<std::int64_t>(of_x[axis] - shape[axis])}, y);
     in.copy(x, y);
     const std::size_t inner = product_of(std::span(of_x).subspan(axis + 1));
     with_word(x.type(), [&]<typename Word>() {

@@ -68,11 +68,11 @@ void reshape(node_call& in) {
     std::optional<std::size_t> left_open;
     for (std::size_t i = 0; i < wanted.size(); ++i) {
         if (wanted[i] == -1) {
-            if (left_open) in.refuse("leaves two lengths open");
+            if (left_open) in.refuse_value(1, "leaves two lengths open");
             left_open = i;
             shape[i] = 1;
         } else if (wanted[i] < 0) {
-            in.refuse("has the length " + std::to_string(wanted[i]));
+            in.refuse_value(1, "has the length " + std::to_string(wanted[i]));
         } else if (wanted[i] == 0 && !zero_is_a_length) {
             if (i >= x.shape().size()) in.refuse_shapes("copies a length that " + to_string(x) + " does not have");
             shape[i] = x.shape()[i];
@@ -112,7 +112,7 @@ void squeeze(node_call& in) {
     const auto given = axes_of_squeeze(in);
     std::vector<bool> is_dropped(shape.size(), false);
     if (given) {
-        for (const std::size_t each : in.axes(*given, shape.size())) {
+        for (const std::size_t each : in.axes(*given, shape.size(), in.from_input(1))) {
             if (shape[each] != 1)
                 in.refuse_shapes("drops the dimension " + std::to_string(each) + " of " + to_string(in.input(0)));
             is_dropped[each] = true;
@@ -131,7 +131,7 @@ void unsqueeze(node_call& in) {
     const auto given = axes_of_squeeze(in);
     if (!given) in.refuse("has no axes");
     // In order, so each is inserted at its place in the result.
-    for (const std::size_t each : in.axes(*given, shape.size() + given->size()))
+    for (const std::size_t each : in.axes(*given, shape.size() + given->size(), in.from_input(1)))
         shape.insert(shape.begin() + static_cast<std::ptrdiff_t>(each), 1);
     give_in_shape(in, shape);
 }
@@ -140,7 +140,7 @@ void unsqueeze(node_call& in) {
 
 // Where only the shape is wanted; a length that is too large is refused without memory for the numbers.
 bool give_range_shape(node_call& in, std::size_t count) {
-    if (!io::byte_count(lengths{count}, in.input(0).type())) in.refuse_shapes("gives too many numbers");
+    if (!io::byte_count(lengths{count}, in.input(0).type())) in.refuse_value(1, "gives too many numbers");
     if (in.where() != place::nowhere) return false;
     in.make_output(0, in.input(0).type(), {count});
     return true;
@@ -150,7 +150,7 @@ template <typename T>
 void range_of_integers(node_call& in) {
     const std::int64_t start = in.host_integers(0).at(0), limit = in.host_integers(1).at(0),
                        delta = in.host_integers(2).at(0);
-    if (delta == 0) in.refuse("has steps of 0");
+    if (delta == 0) in.refuse_value(2, "has steps of 0");
     // In unsigned numbers, where differences do not overflow.
     const auto from = static_cast<std::uint64_t>(start), to = static_cast<std::uint64_t>(limit),
                step = static_cast<std::uint64_t>(delta);
@@ -166,9 +166,12 @@ void range_of_integers(node_call& in) {
 template <typename T>
 void range_of_reals(node_call& in) {
     const double start = in.host_number(0), limit = in.host_number(1), delta = in.host_number(2);
-    if (delta == 0) in.refuse("has steps of 0");
+    if (delta == 0) in.refuse_value(2, "has steps of 0");
     const double count = std::max(0.0, std::ceil((limit - start) / delta));
-    if (!(count < 0x1p53)) in.refuse_shapes("gives too many numbers");
+    if (!(count < 0x1p53)) {
+        in.refuse_value(1, "gives too many numbers, from " + std::to_string(start) + " to " + std::to_string(limit) +
+                               " by " + std::to_string(delta));
+    }
     if (give_range_shape(in, static_cast<std::size_t>(count))) return;
     std::vector<T> numbers(static_cast<std::size_t>(count));
     for (std::size_t i = 0; i < numbers.size(); ++i)

@@ -79,10 +79,8 @@ any_tensor roots_of_one(const node_call& in, std::size_t count) {
 // One number of an input, which is at least 1.
 std::size_t signal_length(const node_call& in, std::size_t input, std::string_view name) {
     const integers numbers = in.host_integers(input);
-    if (numbers.size() != 1 || numbers[0] < 1)
-        in.refuse("has the input " + to_string(in.input(input)) +
-                  (numbers.size() == 1 ? ", which is " + std::to_string(numbers[0]) + "," : "") + " for " +
-                  std::string(name));
+    if (numbers.size() != 1) in.refuse("has the input " + to_string(in.input(input)) + " for " + std::string(name));
+    if (numbers[0] < 1) in.refuse_value(input, "has " + std::to_string(numbers[0]) + " for " + std::string(name));
     return static_cast<std::size_t>(numbers[0]);
 }
 
@@ -100,8 +98,10 @@ void fourier_transform(node_call& in) {
         if (numbers.size() != 1) in.refuse("has the axis " + to_string(in.input(2)));
         chosen = numbers[0];
     }
-    const std::size_t axis = in.axis(chosen, shape.size());
-    if (axis + 1 == shape.size()) in.refuse("transforms the last dimension");
+    const auto chosen_by = in.from_input(2);
+    const std::size_t axis = in.axis(chosen, shape.size(), false, chosen_by);
+    if (axis + 1 == shape.size())
+        in.refuse_number(chosen_by, "transforms the last dimension, " + std::to_string(chosen));
     const bool is_inverse = in.integer("inverse", 0) != 0, is_half = in.integer("onesided", 0) != 0;
     const bool gives_real = is_inverse && is_half;
     if (!in.has_input(1) && (shape[axis] == 0 || (gives_real && shape[axis] < 2)))
@@ -159,8 +159,11 @@ void short_time_transform(node_call& in) {
             in.refuse_shapes("has a window of " + std::to_string(length) + " for frames of " + std::to_string(given));
         length = given;
     }
-    if (length == 0 || length > shape[1])
-        in.refuse_shapes("has frames of " + std::to_string(length) + " elements and the signal " + to_string(x));
+    if (length == 0 || length > shape[1]) {
+        const std::string why = "has frames of " + std::to_string(length) + " elements and the signal " + to_string(x);
+        if (in.has_input(3)) in.refuse_value(3, why);
+        in.refuse_shapes(why);
+    }
     const std::size_t frames = (shape[1] - length) / step + 1, parts = has_parts ? shape[2] : 1;
     const std::size_t frequencies = in.integer("onesided", 1) != 0 ? length / 2 + 1 : length;
     const any_tensor& y = in.make_output(0, x.type(), {shape[0], frames, frequencies, 2});
@@ -220,7 +223,8 @@ struct window_element {
 
 void make_window(node_call& in, double first, double second, double third) {
     const integers numbers = in.host_integers(0);
-    if (numbers.size() != 1 || numbers[0] < 0) in.refuse("has the input " + to_string(in.input(0)) + " for the length");
+    if (numbers.size() != 1) in.refuse("has the input " + to_string(in.input(0)) + " for the length");
+    if (numbers[0] < 0) in.refuse_value(0, "has " + std::to_string(numbers[0]) + " for the length");
     const auto size = static_cast<std::size_t>(numbers[0]);
     const any_tensor& made = in.make_output(0, signal_type(in), {size});
     const std::size_t period = in.integer("periodic", 1) != 0 || size == 0 ? size : size - 1;
@@ -263,7 +267,8 @@ void mel_weight_matrix(node_call& in) {
     const std::size_t length = signal_length(in, 1, "the length"), rate = signal_length(in, 2, "the sample rate");
     const double low = in.host_number(3), high = in.host_number(4);
     if (!(low >= 0 && high >= low && std::isfinite(high)))
-        in.refuse("has the edges " + std::to_string(low) + " and " + std::to_string(high) + " Hz");
+        in.refuse_value(high >= low ? 3 : 4,
+                        "has the edges " + std::to_string(low) + " and " + std::to_string(high) + " Hz");
     const auto mel = [](double hertz) { return 2595 * std::log1p(hertz / 700) / std::numbers::ln10; };
     const any_tensor& made = in.make_output(0, signal_type(in), {length / 2 + 1, triangles});
     with_type(made.type(), [&]<typename T>() {
