@@ -8,6 +8,7 @@
 #include "cpu/cpu_stream.hpp"
 #include "cpu/worker_pool.hpp"
 #include "runtime/backends.hpp"
+#include "runtime/block_limits.hpp"
 #include "runtime/usable_cores.hpp"
 #include "sluice/runtime/runtime.hpp"
 
@@ -35,6 +36,7 @@ public:
         properties_.concurrent_kernels = workers > 1;
         properties_.max_blocks_per_cluster = 8;
         properties_.cooperative_launch = true;
+        detail::set_host_block_limits(properties_);
     }
 
     device_kind kind() const noexcept override { return device_kind::cpu; }

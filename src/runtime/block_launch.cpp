@@ -4,6 +4,7 @@
 #include <limits>
 #include <string>
 
+#include "runtime/block_limits.hpp"
 #include "runtime/group_launch.hpp"
 #include "sluice/base/error.hpp"
 #include "sluice/runtime/device.hpp"
@@ -28,8 +29,6 @@ namespace {
 // CUDA's limits, which hold on a CPU too.
 constexpr launch_extent largest_grid{2147483647, 65535, 65535};
 constexpr launch_extent largest_block{1024, 1024, 64};
-constexpr std::size_t most_threads = 1024;
-constexpr std::size_t most_shared_bytes = std::size_t{227} * 1024;  // of CPU devices: as an H100 or H200
 
 void require_within(const launch_extent& size, const launch_extent& limit, const std::string& what,
                     const error_context& context) {
@@ -47,14 +46,13 @@ void require_block(const device& on, const launch_extent& block, std::size_t sha
                    const error_context& context) {
     require_within(block, largest_block, "a block", context);
     const std::size_t threads = std::size_t{block.x} * block.y * block.z;
-    if (threads > most_threads) {
+    if (threads > most_block_threads) {
         throw error(errc::invalid_argument,
                     "a block of " + to_string(block) + " has " + std::to_string(threads) + " threads: at most " +
-                        std::to_string(most_threads),
+                        std::to_string(most_block_threads),
                     context);
     }
-    const std::size_t most =
-        on.kind() == device_kind::cpu ? most_shared_bytes : on.properties().max_shared_bytes_per_block;
+    const std::size_t most = on.properties().max_shared_bytes_per_block;
     if (shared_bytes > most) {
         throw error(errc::invalid_argument,
                     std::to_string(shared_bytes) + " bytes of shared memory: " + on.name() + " has " +

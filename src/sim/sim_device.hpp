@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <memory>
 
+#include "runtime/block_limits.hpp"
 #include "runtime/graph_replay.hpp"
 #include "sim/sim_machine.hpp"
 #include "sim/sim_memory.hpp"
@@ -22,6 +23,7 @@ public:
         properties_.concurrent_kernels = true;
         properties_.max_blocks_per_cluster = 8;
         properties_.cooperative_launch = true;
+        sluice::detail::set_host_block_limits(properties_);
         properties_.memory_bytes = memory_bytes != 0 ? memory_bytes : unlimited;
     }
 

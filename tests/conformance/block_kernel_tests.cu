@@ -163,6 +163,25 @@ TEST_P(block_kernels, shared_memory_has_several_pieces) {
     EXPECT_EQ(of(1, 12'000, 1), std::vector<double>(6, 1 + 6'000 + 2)) << "more than 48 KiB";
 }
 
+TEST_P(block_kernels, take_all_that_the_properties_of_the_device_say_and_no_more) {
+    single_stream pool(on);
+    const device_properties& has = on.properties();
+    const auto threads = static_cast<unsigned>(has.max_threads_per_block);
+    const std::size_t most = has.max_shared_bytes_per_block;
+    const auto run = [&](unsigned block, std::size_t shared) {
+        return sync(zeros<double>({2})
+                        .and_then([=](auto out) {
+                            return launch(of_three_types{}, blocks(2, block), shared_memory<char>(shared),
+                                          shared_memory<double>(0), shared_memory<short>(0), std::move(out));
+                        })
+                        .and_then(download),
+                    pool);
+    };
+    EXPECT_EQ(run(threads, most), std::vector<double>(2, static_cast<double>(most)));
+    expect_refused(errc::invalid_argument, {on.name(), std::to_string(most)}, [&] { run(threads, most + 1); });
+    expect_refused(errc::invalid_argument, {on.name(), std::to_string(threads)}, [&] { run(threads + 1, most); });
+}
+
 TEST_P(block_kernels, what_the_device_cannot_take_is_refused) {
     single_stream pool(on);
     const auto with = [&](const launch_extent& grid, const launch_extent& block, std::size_t shared) {

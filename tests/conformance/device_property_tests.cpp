@@ -15,9 +15,9 @@ TEST_P(device_limits, describe_a_device_that_can_run_kernels) {
     EXPECT_GE(all.async_copy_engines, 0);
     if (on.kind() == device_kind::cpu) {
         EXPECT_EQ(all.warp_size, 1);
-        EXPECT_EQ(all.max_threads_per_block, 1);
+        EXPECT_EQ(all.max_threads_per_block, 1024);
         EXPECT_EQ(all.async_copy_engines, 0);
-        EXPECT_EQ(all.max_shared_bytes_per_block, 0u);
+        EXPECT_EQ(all.max_shared_bytes_per_block, 232'448u);
         EXPECT_EQ(all.concurrent_kernels, GetParam().runs_concurrently);
         EXPECT_EQ(all.max_blocks_per_cluster, 8);
         EXPECT_TRUE(all.cooperative_launch);
@@ -47,7 +47,7 @@ TEST(simulated_device_limits, are_those_of_one_unit) {
     const stream on = machine.pool().next();
     const device& simulated = on.owner();
     EXPECT_EQ(simulated.properties().compute_units, 1);
-    EXPECT_EQ(simulated.properties().max_threads_per_block, 1);
+    EXPECT_EQ(simulated.properties().max_threads_per_block, 1024);
     EXPECT_EQ(simulated.properties().warp_size, 1);
     EXPECT_TRUE(simulated.properties().concurrent_kernels);
     EXPECT_EQ(simulated.properties().max_blocks_per_cluster, 8);
