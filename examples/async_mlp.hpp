@@ -122,14 +122,18 @@ inline std::pair<shared_tensor<float>, shared_tensor<float>> upload_weights(std:
     return {shared_tensor<float>(std::move(first)), shared_tensor<float>(std::move(second))};
 }
 
-// Describes the given number of batches. Nothing has run yet; each holds the weights by reference.
+// Describes one batch. Nothing has run yet; it holds the weights by reference.
+inline forward_operation describe_batch(std::size_t number, const shared_tensor<float>& w0,
+                                        const shared_tensor<float>& w1, product how = product::naive) {
+    return forward(make(w0->size(), [number](std::size_t i) { return float((i + 37 * number) % 13) * 0.1f; }), w0, w1,
+                   how);
+}
+
+// The given number of batches.
 inline std::vector<forward_operation> describe(std::size_t batches, const shared_tensor<float>& w0,
                                                const shared_tensor<float>& w1, product how = product::naive) {
     std::vector<forward_operation> described;
-    for (std::size_t b = 0; b < batches; ++b) {
-        described.push_back(
-            forward(make(w0->size(), [b](std::size_t i) { return float((i + 37 * b) % 13) * 0.1f; }), w0, w1, how));
-    }
+    for (std::size_t b = 0; b < batches; ++b) described.push_back(describe_batch(b, w0, w1, how));
     return described;
 }
 
