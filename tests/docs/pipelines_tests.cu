@@ -4,11 +4,9 @@
 
 #include <gtest/gtest.h>
 
-#include <array>
-
 #include "sluice/kernels/pipelined_loops.hpp"
 #include "sluice/kernels/pipelined_reduce.hpp"
-#include "sluice/runtime/detail/closure.hpp"
+#include "sluice/runtime/thread_grid.hpp"
 #include "sluice/sluice.hpp"
 
 namespace sluice::docs::pipelines_tests {
@@ -21,28 +19,20 @@ struct square {
     }
 };
 
-// out = in / 2, and the number of elements below 0.
-struct halve_and_count {
-    const float* in;
-    double* out;
-    std::size_t size;
-    unsigned* below_zero;
+// out = in / 2
+struct halve {
+    using form = pipelined::part<128, pipelined::roles_where<2, pipelined::even_ranks>>;
+    static constexpr std::size_t batch = 2048;
 
-    template <typename Form>
-    SLUICE_KERNEL void run(Form form, void* shared) const {
-        unsigned mine = 0;
-        run_pipelined(form, pipelined::batches<float>{in, size, 2048}, shared,
-                      [&](const float* batch, std::size_t first, std::size_t count, unsigned rank, unsigned threads) {
-                          for (std::size_t i = rank; i < count; i += threads) {
-                              out[first + i] = batch[i] / 2.0;
-                              if (batch[i] < 0) ++mine;
-                          }
+    SLUICE_KERNEL void operator()(const thread_grid& grid, shared_memory<float> shared, view<const float> in,
+                                  grid_memory<double> out) const {
+        float* own = nullptr;
+        grid.for_each_block([&](const thread_block& block) { own = block.data(shared); });
+        run_pipelined(form{}, pipelined::batches<float>{in.data(), in.size(), batch}, own,
+                      [&](const float* staged, std::size_t first, std::size_t count, unsigned rank, unsigned threads) {
+                          for (std::size_t i = rank; i < count; i += threads)
+                              grid.data(out)[first + i] = staged[i] / 2.0;
                       });
-#if defined(__CUDA_ARCH__)
-        atomicAdd(below_zero, mine);
-#else
-        *below_zero += mine;
-#endif
     }
 };
 
@@ -55,17 +45,6 @@ struct sum_of_squares {
     }
     SLUICE_KERNEL value combine(value a, value b) const { return a + b; }
 };
-
-using form = pipelined::part<128, pipelined::roles_where<2, pipelined::even_ranks>>;
-
-void run_on_host(const void* closure) { static_cast<const halve_and_count*>(closure)->run(form{}, nullptr); }
-
-#if defined(__CUDACC__)
-__global__ void run_on_device(const __grid_constant__ halve_and_count call) {
-    extern __shared__ __align__(128) unsigned char shared[];
-    call.run(form{}, shared);  // the threads from 128 on return at once
-}
-#endif
 
 TEST(pipelines, a_function_over_a_tensor) {
     runtime machine;
@@ -88,32 +67,16 @@ TEST(pipelines, a_value_of_a_tensor) {
 TEST(pipelines, a_loop_in_a_kernel_of_a_user) {
     runtime machine;
     single_stream pool(machine.default_device());
-    stream on = pool.next();
-    std::vector<float> values(5000, 3);
-    values[17] = values[4999] = -1;
-    const auto x = sync(upload(values), pool);
-    auto halves = sync(zeros<double>({5000}), pool);
-    auto below_zero = sync(zeros<unsigned>({1}), pool);
-
-    halve_and_count call{x.device_data(), halves.device_data(), x.size(), below_zero.device_data()};
-    const std::array accesses{memory_access{x.memory(), access_mode::read},
-                              memory_access{halves.memory(), access_mode::write},
-                              memory_access{below_zero.memory(), access_mode::write}};
-    launch_command command;
-#if defined(__CUDACC__)
-    command.device_function = reinterpret_cast<const void*>(&run_on_device);
-#endif
-    command.host_function = &run_on_host;
-    command.grid.x = 3;
-    command.block.x = 256;
-    command.shared_bytes = pipelined::shared_bytes<form>(256, 2048 * sizeof(float));
-    detail::set_closure(command, call);
-    on.launch({"halve_and_count", accesses}, command);
-
-    EXPECT_EQ(sync(download(std::move(below_zero)), pool), std::vector<unsigned>{2});
+    std::vector<float> x(5000, 3);
+    x[17] = x[4999] = -1;
+    auto halves = zip(upload(x), uninitialized<double>({x.size()})).and_then([](auto in, auto out) {
+        const std::size_t staged = pipelined::shared_bytes<halve::form>(256, halve::batch * sizeof(float));
+        return launch(halve{}, blocks(3, 256), shared_memory<float>(staged / sizeof(float)), std::move(in),
+                      std::move(out));
+    });
     std::vector<double> expected(5000, 1.5);
     expected[17] = expected[4999] = -0.5;
-    EXPECT_EQ(sync(download(std::move(halves)), pool), expected);
+    EXPECT_EQ(sync(std::move(halves).and_then(download), pool), expected);
 }
 
 }  // namespace

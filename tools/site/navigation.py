@@ -20,6 +20,7 @@ NAVIGATION = [
         "docs/glossary.md",
     ]),
     ("Coming from", [
+        "docs/from_the_tutorials.md",
         "docs/coming_from_cuda.md",
         "docs/coming_from_cudastf.md",
         "docs/coming_from_taskflow.md",
