@@ -81,6 +81,14 @@ TEST(infer_answer, has_the_numbers_of_each_type) {
     EXPECT_EQ(data_of<float>(f32, {}), "");
 }
 
+TEST(infer_answer, keeps_the_sign_of_zero) {
+    using enum io::dtype;
+    EXPECT_EQ(data_of<float>(f32, {-0.0f, 0.0f, -1.0f}), "-0.0,0,-1");
+    EXPECT_EQ(data_of<double>(f64, {-0.0, 0.0}), "-0.0,0");
+    EXPECT_EQ(data_of<half>(f16, {half(-0.0f), half(0.0f)}), "-0.0,0");
+    EXPECT_EQ(data_of<bfloat16>(bf16, {bfloat16(0.0f), bfloat16(-0.0f)}), "0,-0.0");
+}
+
 TEST(infer_answer, refuses_numbers_that_json_cannot_say) {
     const auto why = [](auto value) {
         try {

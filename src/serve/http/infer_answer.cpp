@@ -17,6 +17,10 @@ void append_number(std::string& to, T value) {
     char text[32];
     const auto end = std::to_chars(text, text + sizeof(text), value).ptr;
     to.append(text, end);
+    // "-0" is a whole number for many readers, which have no sign for it.
+    if constexpr (std::is_floating_point_v<T>) {
+        if (value == 0 && std::signbit(value)) to += ".0";
+    }
 }
 
 [[noreturn]] void refuse_no_number(const std::string& name) {
