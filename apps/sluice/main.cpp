@@ -14,6 +14,7 @@
 #include "exit_status.hpp"
 #include "inspect_command.hpp"
 #include "network_file.hpp"
+#include "overwritten_inputs.hpp"
 #include "process_guard.hpp"
 #include "profile_command.hpp"
 #include "run_command.hpp"
@@ -76,6 +77,7 @@ void compare(const app::compare_options& options, bool as_json) {
 }
 
 int run(const app::command_line& line) {
+    app::refuse_overwritten_inputs(line);
     switch (line.what) {
         case app::command::show_text: std::cout << line.text; break;
         case app::command::devices: app::describe_devices(runtime(), line.as_json, std::cout); break;

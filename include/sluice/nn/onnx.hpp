@@ -38,6 +38,9 @@ model load_onnx(const std::filesystem::path& path, const own_operators& own = {}
 // The same from memory; `path` is for messages, and its folder is where external data is looked for.
 model read_onnx(std::span<const std::byte> file, const std::filesystem::path& path, const own_operators& own = {});
 
+// The other files that the network keeps constants in (external data), each once. Throws and costs what load_onnx does.
+std::vector<std::filesystem::path> load_onnx_data_files(const std::filesystem::path& path);
+
 // What the exporter noted in the file next to the network (metadata_props): keys and values in the file's order; a key
 // may be there twice. Throws as load_onnx, but looks at nothing else. Costs O(bytes of the file).
 std::vector<std::pair<std::string, std::string>> load_onnx_metadata(const std::filesystem::path& path);

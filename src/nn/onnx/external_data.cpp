@@ -89,4 +89,10 @@ std::string external_data::read(const std::string& label, const onnx::TensorProt
     return bytes;
 }
 
+std::vector<std::filesystem::path> external_data::files() const {
+    std::vector<std::filesystem::path> made;
+    for (const auto& [file, state] : seen_) made.push_back(file);
+    return made;
+}
+
 }  // namespace sluice::nn::detail

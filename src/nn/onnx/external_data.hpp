@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <map>
 #include <string>
+#include <vector>
 
 #include "sluice/io/regular_file.hpp"
 
@@ -23,6 +24,8 @@ public:
     // the model's folder or a folder below it, by name or through a link; for one that is too short; for one that has
     // changed since an earlier tensor was read from it; for keys that are not known.
     std::string read(const std::string& label, const onnx::TensorProto& tensor, std::size_t size);
+
+    std::vector<std::filesystem::path> files() const;  // that were read
 
 private:
     const std::filesystem::path& model_;

@@ -16,6 +16,11 @@ model read_onnx(std::span<const std::byte>, const std::filesystem::path& path, c
 
 model load_onnx(const std::filesystem::path& path, const own_operators& own) { return read_onnx({}, path, own); }
 
+std::vector<std::filesystem::path> load_onnx_data_files(const std::filesystem::path& path) {
+    static_cast<void>(read_onnx({}, path));
+    return {};
+}
+
 std::vector<std::pair<std::string, std::string>> load_onnx_metadata(const std::filesystem::path& path) {
     static_cast<void>(read_onnx({}, path));
     return {};

@@ -67,6 +67,8 @@ class reader {
 public:
     reader(const std::filesystem::path& path, const own_operators& own) : path_(path), own_(own), external_(path) {}
 
+    std::vector<std::filesystem::path> data_files() const { return external_.files(); }
+
     model read(onnx::ModelProto& file) const {
         if (!file.has_ir_version() || !file.has_graph())
             refuse({}, "is not an ONNX model: it has no graph or no version");
@@ -358,6 +360,19 @@ model read_onnx(std::span<const std::byte> file, const std::filesystem::path& pa
     try {
         onnx::ModelProto message = parse_message(file, path);
         return reader(path, own).read(message);
+    } catch (const std::bad_alloc&) {
+        refuse_size(path);
+    }
+}
+
+std::vector<std::filesystem::path> load_onnx_data_files(const std::filesystem::path& path) {
+    const io::mapped_file file(path);
+    try {
+        const own_operators none;
+        onnx::ModelProto message = parse_message(file.bytes(), path);
+        reader of(path, none);
+        static_cast<void>(of.read(message));
+        return of.data_files();
     } catch (const std::bad_alloc&) {
         refuse_size(path);
     }
