@@ -3,6 +3,7 @@
 // thread must not wait for any GPU.
 #pragma once
 
+#include "runtime/host_call_end.hpp"
 #include "sluice/async/detail/thread_duty.hpp"
 
 namespace sluice::cuda {
@@ -22,6 +23,7 @@ private:
         return of_this_thread;
     }
 
+    sluice::detail::host_call_end end_;  // destroyed last
     const sluice::detail::duty_scope duty_{sluice::detail::thread_duty::runs_commands};
 };
 

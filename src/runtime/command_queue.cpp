@@ -5,6 +5,7 @@
 #include <array>
 #include <chrono>
 #include <thread>
+#include <type_traits>
 #include <vector>
 
 #include "runtime/completion_service.hpp"
@@ -121,6 +122,8 @@ ticket command_queue::record(command_info info, detail::submission* by, Enqueue&
     return number;
 }
 
+// `enqueue` may return an outcome: that of a command which has failed already. What it was to write depends on it
+// before the ticket is issued, so no reader misses it.
 template <typename Enqueue>
 ticket command_queue::submit(const command_info& info, bool may_fail, detail::submission* by, Enqueue&& enqueue) {
     const ticket number = submit_unwaited(info, may_fail, by, enqueue);
@@ -141,7 +144,7 @@ ticket command_queue::submit_unwaited(command_info info, bool may_fail, detail::
     }
     info.of_operation = by != nullptr;
     if (recorder_ != nullptr) return record(info, by, enqueue);
-    detail::outcome_ref outcome;  // dropped after the lock
+    detail::outcome_ref outcome, failed;  // dropped after the lock
     together.lock();
     const std::lock_guard lock(mutex_);
     owner_.throw_if_refusing();  // with the lock held: close() waits for each thread that passes this check
@@ -158,7 +161,11 @@ ticket command_queue::submit_unwaited(command_info info, bool may_fail, detail::
             by->expect(*this, static_cast<bool>(outcome));
             if (by->name() != nullptr) info.operation = *by->name();
         }
-        enqueue(info);
+        if constexpr (std::is_void_v<decltype(enqueue(info))>) {
+            enqueue(info);
+        } else {
+            failed = enqueue(info);
+        }
     } catch (...) {
         // Nothing was enqueued and no ticket was used: restore the histories.
         for (const memory_access& used : info.accesses) {
@@ -168,7 +175,7 @@ ticket command_queue::submit_unwaited(command_info info, bool may_fail, detail::
     }
     for (const memory_access& used : info.accesses) {
         if (used.memory == nullptr) continue;
-        if (outcome && used.mode == access_mode::write) used.memory->depend_on(outcome);
+        if (used.mode == access_mode::write && (failed || outcome)) used.memory->depend_on(failed ? failed : outcome);
         if (&used.memory->owner() != &owner_) note_dependency({&used.memory->owner(), {}, number});
     }
     if (by != nullptr) by->note({this, number}, outcome);
@@ -261,17 +268,18 @@ ticket command_queue::launch(const command_info& info, const launch_command& com
 ticket command_queue::library_call(const command_info& info, const library_command& command, detail::submission* by) {
     std::exception_ptr thrown;
     const bool runs_later = owner_.interpreter().runs_library_calls_later();
-    const ticket number = submit(info, runs_later, by,
-                                 [&](const command_info& full) { thrown = interpreter_->library_call(full, command); });
-    if (thrown) {
-        // The command counts, but it may not have written its results. Later commands that read them, in any operation,
-        // receive the failure as well.
-        const auto failed = detail::outcome::failed(thrown);
-        for (const memory_access& used : info.accesses) {
-            if (used.memory != nullptr && used.mode == access_mode::write) used.memory->depend_on(failed);
+    // A call that has thrown counts, but it may not have written its results. Later commands that read them, in any
+    // operation and on any thread, receive the failure as well.
+    const ticket number = submit(info, runs_later, by, [&](const command_info& full) {
+        thrown = interpreter_->library_call(full, command);
+        try {
+            return thrown ? detail::outcome::failed(thrown) : detail::outcome_ref();
+        } catch (...) {  // out of memory; the call may have enqueued work, so it counts all the same
+            thrown = std::current_exception();
+            return detail::outcome_ref();
         }
-        std::rethrow_exception(std::move(thrown));
-    }
+    });
+    if (thrown) std::rethrow_exception(std::move(thrown));
     return number;
 }
 

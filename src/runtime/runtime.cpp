@@ -67,6 +67,7 @@ runtime::runtime(const runtime_options& options) {
 
 runtime::~runtime() {
     if (state_ == nullptr) return;  // moved from
+    if (state_->is_of_parent()) return;
     if (state_->is_own_thread()) {
         state_->close_and_release_elsewhere();
         return;

@@ -3,6 +3,8 @@
 // count.
 #pragma once
 
+#include <unistd.h>
+
 #include <algorithm>
 #include <atomic>
 #include <memory>
@@ -10,6 +12,7 @@
 #include <vector>
 
 #include "runtime/completion_service.hpp"
+#include "runtime/host_call_end.hpp"
 #include "runtime/kept_memory.hpp"
 #include "runtime/runtime_log.hpp"
 #include "runtime/staying_work.hpp"
@@ -38,12 +41,17 @@ public:
     // are closed already: nothing uses it any more.
     bool keep(foreign_storage& lost) noexcept { return kept_.add(lost); }
 
+    // In a child of fork. None of the parent's threads exists there, and no GPU can be called: nothing can be closed.
+    bool is_of_parent() const noexcept { return getpid() != process_; }
+
     // For a thread of one of the devices that drops the runtime. It cannot wait for its device, so the completion
-    // thread closes and releases the runtime instead.
+    // thread closes and releases the runtime instead; on a thread of a GPU's driver, when the host call has returned.
     bool is_own_thread() const noexcept {
         return std::ranges::any_of(devices, [](const auto& each) { return each->interpreter().is_own_thread(); });
     }
-    void close_and_release_elsewhere() noexcept { service.post(closing_); }
+    void close_and_release_elsewhere() noexcept {
+        if (!host_call_end::add(posting_)) service.post(closing_);
+    }
 
     std::size_t next_queue_number() noexcept { return queues_.fetch_add(1, std::memory_order_relaxed); }
 
@@ -68,8 +76,20 @@ private:
         runtime_state& of;
     };
 
+    struct posting_item final : host_call_end::item {
+        explicit posting_item(runtime_state& whose) noexcept
+            : item{[](item& self) noexcept {
+                  runtime_state& state = static_cast<posting_item&>(self).of;
+                  state.service.post(state.closing_);
+              }},
+              of(whose) {}
+        runtime_state& of;
+    };
+
     ~runtime_state() = default;
     closing_item closing_{*this};
+    posting_item posting_{*this};
+    const pid_t process_ = getpid();
     kept_memory kept_;
     std::atomic<long> references_{1};
     std::atomic<std::size_t> queues_{0};

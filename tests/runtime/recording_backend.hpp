@@ -13,6 +13,7 @@
 #include <stdexcept>
 #include <vector>
 
+#include "sluice/runtime/detail/outcome.hpp"
 #include "sluice/runtime/device.hpp"
 #include "support/owned_state.hpp"
 
@@ -64,6 +65,7 @@ public:
     void wait(ticket upto, wait_mode) override {
         if (fault) std::rethrow_exception(fault);
         awaited.push_back(upto);
+        if (on_wait) on_wait();
         raise_passed(upto);
     }
 
@@ -72,6 +74,8 @@ public:
     std::vector<ticket> awaited;          // by the host
     ticket done = 0;                      // the ticket that the next poll finds passed
     std::function<void()> on_poll;        // called by each poll
+    std::function<void()> on_wait;        // called by each wait
+    std::vector<bool> inherits_failure;   // of each command: whether what it reads has failed already
     bool refuses_the_next = false;        // enqueueing throws, once
     bool waits_cover_everything = false;  // a wait covers all that the other stream has issued
     bool refuses_marks = false;
@@ -96,6 +100,7 @@ private:
     void record(const command_info& info) {
         if (std::exchange(refuses_the_next, false)) throw std::runtime_error("refused");
         commands.emplace_back(info.name);
+        inherits_failure.push_back(info.outcome != nullptr && info.outcome->failure() != nullptr);
     }
 
     void raise_passed(ticket to) noexcept {
