@@ -20,18 +20,18 @@ namespace sluice {
 namespace cuda {
 
 cuda_device::cuda_device(int ordinal)
-    : ordinal_(ordinal),
+    : native_(api::gpu_context::renewed(ordinal)),
       properties_(api::properties(ordinal)),
-      device_memory_(ordinal),
-      pinned_memory_(ordinal),
+      device_memory_(native_),
+      pinned_memory_(native_),
       context_(ordinal, properties_) {}
 
 std::unique_ptr<stream_interpreter> cuda_device::make_stream(command_queue& owner, const stream_options& options) {
-    return std::make_unique<cuda_stream>(owner, ordinal_, options, marks_);
+    return std::make_unique<cuda_stream>(owner, native_, options, marks_);
 }
 
 stream_options cuda_device::nearest(const stream_options& asked) const {
-    const api::device_scope scope(ordinal_);
+    const api::device_scope scope(native_);
     const int priority = api::nearest_priority(asked.priority);
     return {.priority = priority,
             .foreign = asked.foreign,
@@ -39,16 +39,18 @@ stream_options cuda_device::nearest(const stream_options& asked) const {
 }
 
 std::unique_ptr<graph_program> cuda_device::instantiate(sluice::device& owner, command_graph commands) {
-    return std::make_unique<cuda_graph_program>(owner, ordinal_, std::move(commands));
+    return std::make_unique<cuda_graph_program>(owner, native_, std::move(commands));
 }
 
 // Allocated by the first launch that checks its bounds. Kernels write it only before a trap.
 sluice::detail::access_record* cuda_device::access_report() noexcept {
     std::call_once(access_record_is_made_, [this]() noexcept {
         try {
-            const api::device_scope scope(ordinal_);
+            const api::device_scope scope(native_);
             void* const memory = api::allocate_pinned(sizeof(sluice::detail::access_record));
-            if (memory != nullptr) access_record_.reset(new (memory) sluice::detail::access_record);
+            if (memory != nullptr)
+                access_record_ = {new (memory) sluice::detail::access_record,
+                                  api::free_pinned_object<sluice::detail::access_record>{&native_}};
         } catch (...) {  // NOLINT(bugprone-empty-catch): then the error will not name the access
         }
         shown_access_record_.store(access_record_.get(), std::memory_order_release);

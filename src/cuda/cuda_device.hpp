@@ -37,31 +37,28 @@ public:
         return bytes != 0 && api::is_pinned(data) && api::is_pinned(static_cast<const char*>(data) + bytes - 1);
     }
     bool is_own_thread() const noexcept override { return callback_scope::is_active(); }
-    int ordinal() const noexcept override { return ordinal_; }
+    int ordinal() const noexcept override { return native_.ordinal(); }
     std::string why_unusable(const void* data, std::size_t bytes) const override {
-        return api::why_not_memory_of(ordinal_, data, bytes);
+        return api::why_not_memory_of(native_.ordinal(), data, bytes);
     }
-    bool owns(const void* data) const noexcept override { return api::is_memory_of(ordinal_, data); }
+    bool owns(const void* data) const noexcept override { return api::is_memory_of(native_.ordinal(), data); }
     // After a fault all CUDA calls of the process fail, for every GPU (seen on two H200s with driver 580; CUDA's manual
-    // says that the process has to be restarted).
-    bool fails_alone() const noexcept override { return false; }
+    // says that the process has to be restarted). A reset by other code is about one GPU.
+    bool fails_alone() const noexcept override { return native_.was_reset(); }
     void close() noexcept override {}
 
     device_context& context() noexcept { return context_; }
+    const api::gpu_context& native() const noexcept { return native_; }
 
 private:
-    struct free_record {
-        void operator()(sluice::detail::access_record* record) const noexcept { api::free_pinned(record); }
-    };
-
-    const int ordinal_;
+    const api::gpu_context& native_;
     device_properties properties_;
     class device_memory device_memory_;
     pinned_memory pinned_memory_;
     device_context context_;
     const std::shared_ptr<event_pool> marks_ = std::make_shared<event_pool>();
     std::once_flag access_record_is_made_;
-    std::unique_ptr<sluice::detail::access_record, free_record> access_record_;
+    api::pinned_object<sluice::detail::access_record> access_record_;
     std::atomic<sluice::detail::access_record*> shown_access_record_ = nullptr;
 };
 

@@ -20,14 +20,14 @@ void cuda_stream::attach(std::optional<void*> foreign) {
         return;
     }
     auto* const theirs = static_cast<CUstream_st*>(*foreign);
-    const api::device_scope scope(ordinal_);
+    const api::device_scope scope(context_);
     const error_context context{"foreign_stream", owner_.owner().name(), {}};
     if (api::is_per_thread(theirs)) {
         throw error(errc::unsupported, "cudaStreamPerThread is another stream on each thread: create a stream",
                     context);
     }
     if (api::is_capturing(theirs)) throw error(errc::invalid_argument, "the stream is being captured", context);
-    if (const int home = api::ordinal_of(theirs); home != ordinal_) {
+    if (const int home = api::ordinal_of(theirs); home != context_.ordinal()) {
         throw error(errc::invalid_argument, "the stream belongs to the GPU that CUDA numbers " + std::to_string(home),
                     context);
     }
@@ -40,15 +40,17 @@ void cuda_stream::attach(std::optional<void*> foreign) {
 void cuda_stream::poll_foreign() noexcept {
     int code = api::success;
     {
+        const api::device_scope scope(context_, std::nothrow);
         const std::lock_guard lock(mutex_);
         const ticket issued = owner_.issued();
+        if (!scope.is_open()) return notice(scope.code(), "cuStreamQuery");
         if (passed() >= issued || owner_.owner().is_poisoned() || api::is_capturing(handle_)) return;
         const ticket seen = last_flag();
         code = api::query(handle_);
         if (code == api::success) return has_passed(issued);
         if (code == api::not_ready) has_passed(seen);
     }
-    if (code != api::not_ready && api::is_fatal(code)) report_fault(code, "cudaStreamQuery");
+    notice(code, "cuStreamQuery");
 }
 
 void cuda_stream::await_stream(wait_mode mode) {

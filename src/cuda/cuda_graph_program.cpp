@@ -17,13 +17,13 @@
 namespace sluice::cuda {
 bool can_start_early(const device& on) noexcept { return on.properties().compute_capability >= 90; }
 
-cuda_graph_program::cuda_graph_program(device& owner, int ordinal, command_graph commands)
+cuda_graph_program::cuda_graph_program(device& owner, const api::gpu_context& context, command_graph commands)
     : owner_(owner),
-      ordinal_(ordinal),
+      context_(context),
       graph_(std::make_shared<command_graph>(std::move(commands))),
       is_dirty_(graph_->nodes.size()),
       known_kernels_(graph_->nodes.size()) {
-    const api::device_scope scope(ordinal_);
+    const api::device_scope scope(context_);
     built made = build(*graph_);
     modules_ = std::make_shared<module_list>();
     keep_modules(*graph_, *modules_);
@@ -48,8 +48,9 @@ void cuda_graph_program::keep_module(const launch_command& launch, module_list& 
 
 // The last launch in flight may destroy the graph: the modules stay loaded until then.
 void cuda_graph_program::own(api::graph_exec_handle exec) {
-    exec_ = std::shared_ptr<CUgraphExec_st>(
-        exec.release(), [modules = modules_](CUgraphExec_st* graph) { api::destroy_graph_exec()(graph); });
+    const api::destroy_graph_exec destroy = exec.get_deleter();
+    exec_ = std::shared_ptr<CUgraphExec_st>(exec.release(),
+                                            [destroy, modules = modules_](CUgraphExec_st* graph) { destroy(graph); });
 }
 
 error_context cuda_graph_program::context_of(const graph_node& node) const noexcept {
@@ -191,6 +192,20 @@ api::graph_node_handle cuda_graph_program::add_part(CUgraph_st* to, api::graph_d
     return made.node;
 }
 
+// Later nodes get one node to come after, however many the library call became.
+api::graph_node_handle cuda_graph_program::add_library_call(CUgraph_st* to, api::graph_dependencies after,
+                                                            const library_command& library,
+                                                            const error_context& context, bool is_inside) {
+    const capture_stream on(owner_);
+    const auto call = [&] { library.call(on.native(), library.closure); };
+    if (is_inside) return api::capture_as_node(to, after, on.get(), call, context);
+    const auto leaves = api::capture(to, after, on.get(), call, context);
+    if (leaves.size() == 1) return leaves.front();
+    std::vector<api::graph_dependency> all;
+    for (const api::graph_node_handle each : leaves) all.push_back({each, false});
+    return api::add_empty(to, all, context);
+}
+
 // Builds into an empty graph.
 void cuda_graph_program::build_into(CUgraph_st* to, const command_graph& from, std::vector<built_node>& nodes,
                                     graph_host_calls& host_calls, std::vector<open_loop>& loops,
@@ -243,13 +258,7 @@ void cuda_graph_program::build_into(CUgraph_st* to, const command_graph& from, s
             made = add_launch(to, after, from, node, loops);
         } else if (std::holds_alternative<library_command>(node.what)) {
             const library_command library = from.library_call(node);
-            const capture_stream on(owner_);
-            const auto leaves =
-                api::capture(to, after, on.get(), [&] { library.call(on.native(), library.closure); }, context);
-            after.clear();
-            for (const api::graph_node_handle each : leaves) after.push_back({each, false});
-            // Later nodes get one node to come after, however many the library call became.
-            made = leaves.size() == 1 ? leaves.front() : api::add_empty(to, after, context);
+            made = add_library_call(to, after, library, context, is_inside);
         } else if (const auto* host = std::get_if<host_command>(&node.what)) {
             host_calls.all.push_back(std::make_unique<graph_host_call>(host->call));
             made = api::add_host_call(to, after, &graph_host_call::run, host_calls.all.back().get(), context);

@@ -33,7 +33,7 @@ bool can_start_early(const device& on) noexcept;
 
 class cuda_graph_program final : public graph_program {
 public:
-    cuda_graph_program(device& owner, int ordinal, command_graph commands);
+    cuda_graph_program(device& owner, const api::gpu_context& context, command_graph commands);
 
     const command_graph& commands() const noexcept override { return *graph_; }
     void set_address(std::size_t node, std::size_t at, void* address) override;
@@ -98,6 +98,9 @@ private:
                                       const graph_node& node, const std::vector<open_loop>& loops);
     api::graph_node_handle add_part(CUgraph_st* to, api::graph_dependencies after, const graph_node& node,
                                     graph_host_calls& host_calls, std::vector<open_loop>& loops, bool is_inside);
+    api::graph_node_handle add_library_call(CUgraph_st* to, api::graph_dependencies after,
+                                            const library_command& library, const error_context& context,
+                                            bool is_inside);
     void add_nothing(CUgraph_st* to, api::graph_node_handle after);
     api::graph_node_handle add_condition(CUgraph_st* to, api::graph_dependencies after, flag_condition condition);
     api::graph_exec_handle instantiate(CUgraph_st* graph);
@@ -119,7 +122,7 @@ private:
     void mark(std::size_t node);
 
     device& owner_;
-    const int ordinal_;
+    const api::gpu_context& context_;
     std::shared_ptr<command_graph> graph_;
     std::unordered_map<const void*, CUfunc_st*> kernels_;
     // The modules whose functions native_ and exec_ run, or ran before an update. Destroyed after both.

@@ -122,7 +122,7 @@ graph_change cuda_graph_program::apply_changes() {
         is_uploaded_ = true;  // by the launch that follows
         return graph_change::none;
     }
-    const api::device_scope scope(ordinal_);
+    const api::device_scope scope(context_);
     if (must_rebuild_) return rebuild();
     // If parameters are set before the graph has been uploaded, every later launch is slower by 0.2 us per node
     // (measured in a chain of 1000 on an H200, driver 580).
@@ -160,7 +160,7 @@ void cuda_graph_program::upload_and_wait() {
 }
 
 void cuda_graph_program::upload(const native_stream* on) {
-    const api::device_scope scope(ordinal_);
+    const api::device_scope scope(context_);
     const auto begin = [&] {
         api::begin_upload(exec_.get(), static_cast<CUstream_st*>(on->handle), {"graph", owner_.name()});
         is_uploaded_ = true;
@@ -236,7 +236,7 @@ graph_change cuda_graph_program::rebuild() {
 }
 
 void cuda_graph_program::set_enabled(std::size_t node, bool enabled) {
-    const api::device_scope scope(ordinal_);
+    const api::device_scope scope(context_);
     if (has_changes()) static_cast<void>(flush());
     if (is_disabled_.empty()) is_disabled_.resize(graph_->nodes.size());
     if (kind_of(graph_->nodes[node]) == root_chains::kind::other) {

@@ -4,12 +4,13 @@
 #include <algorithm>
 #include <chrono>
 #include <cstdint>
+#include <new>
 #include <thread>
 #include <utility>
 
 #include "cuda/api/commands.hpp"
 #include "cuda/api/error.hpp"
-#include "cuda/api/memory.hpp"
+#include "cuda/cuda_device.hpp"
 #include "cuda/cuda_graph_program.hpp"
 #include "cuda/fault.hpp"
 #include "cuda/retired_modules.hpp"
@@ -28,9 +29,16 @@ public:
     }
     ~cuda_mark() override { events_->put_back(std::move(event_)); }
 
-    void wait() override { api::synchronize(event_.get()); }
-    bool has_passed() const noexcept override { return api::query(event_.get()) == api::success; }
+    void wait() override {
+        const api::device_scope scope(*event_.get_deleter().of);
+        api::synchronize(event_.get());
+    }
+    bool has_passed() const noexcept override {
+        const api::device_scope scope(*event_.get_deleter().of, std::nothrow);
+        return scope.is_open() && api::query(event_.get()) == api::success;
+    }
     std::chrono::duration<double, std::micro> since(const timed_mark& earlier) const override {
+        const api::device_scope scope(*event_.get_deleter().of);
         const auto* const from = dynamic_cast<const cuda_mark&>(earlier).event_.get();
         return std::chrono::duration<double, std::milli>(
             api::elapsed_milliseconds(const_cast<CUevent_st*>(from), event_.get()));
@@ -43,14 +51,14 @@ private:
 
 }  // namespace
 
-cuda_stream::cuda_stream(command_queue& owner, int ordinal, const stream_options& options,
+cuda_stream::cuda_stream(command_queue& owner, const api::gpu_context& context, const stream_options& options,
                          std::shared_ptr<event_pool> marks)
     : owner_(owner),
-      ordinal_(ordinal),
+      context_(context),
       marks_(std::move(marks)),
       replay_(options.replays ? std::make_unique<stretch_replay>(can_start_early(owner.owner())) : nullptr),
       host_works_(std::make_shared<host_works>()) {
-    const api::device_scope scope(ordinal);
+    const api::device_scope scope(context_);
     if (options.foreign) {
         attach(options.foreign);
     } else {
@@ -59,7 +67,8 @@ cuda_stream::cuda_stream(command_queue& owner, int ordinal, const stream_options
     }
     handover_ = api::create_event(api::event_use::ordering);
     sleeping_ = api::create_event(api::event_use::sleeping);
-    flag_.reset(static_cast<std::uint64_t*>(api::allocate_pinned(sizeof(std::uint64_t))));
+    flag_ = {static_cast<std::uint64_t*>(api::allocate_pinned(sizeof(std::uint64_t))),
+             api::free_pinned_object<std::uint64_t>{&context_}};
     if (!flag_) throw out_of_memory(sizeof(std::uint64_t), 0, {"stream", owner.owner().name()});
     *flag_ = 0;
 }
@@ -75,12 +84,16 @@ native_stream cuda_stream::own_native() const noexcept { return {device_kind::cu
 template <typename Call>
 void cuda_stream::checked(const command_info& info, Call&& call) {
     try {
-        const api::device_scope scope(ordinal_);
+        const api::device_scope scope(context_);
         call(error_context{info.name, owner_.owner().name(), info.location});
     } catch (const device_error& error) {
         notice(error);
         throw;
     }
+}
+
+void cuda_stream::notice(int code, std::string_view call) noexcept {
+    if (api::is_fatal(code)) report_fault(code, call);
 }
 
 void cuda_stream::notice(const device_error& error) {
@@ -114,6 +127,7 @@ void cuda_stream::report_fault(int code, std::string_view call) noexcept {
     try {
         const std::exception_ptr cause = describe_fault(gpu, owner_, code, call);
         gpu.poison(cause);
+        if (gpu.interpreter().fails_alone()) return;
         for (device* const each : gpu.peers()) each->poison(cause);
     } catch (...) {  // out of memory: poison without the description
         gpu.poison(std::current_exception());
@@ -130,8 +144,9 @@ void cuda_stream::copy(const command_info& info, const copy_command& command) {
     }
     const auto call = [&](const error_context& context) {
         if (command.source_device != nullptr) {
-            api::copy_between(command.destination, ordinal_, command.source,
-                              device_context::of(*command.source_device).ordinal(), command.bytes, handle_, context);
+            const auto& from = static_cast<cuda_device&>(command.source_device->interpreter().undecorated());
+            api::copy_between(command.destination, context_, command.source, from.native(), command.bytes, handle_,
+                              context);
         } else if (command.rows.count != 1) {
             api::copy_rows(command, handle_, context);
         } else {
@@ -231,6 +246,7 @@ void cuda_stream::graph(const command_info& info, const graph_command& command) 
         call_host(info, report, program.host_calls());
     } catch (...) {
         // The caller will treat the command as not submitted, so the graph must have completed.
+        const api::device_scope scope(context_);
         api::synchronize(handle_);
         throw;
     }
@@ -241,7 +257,10 @@ void cuda_stream::abandon() noexcept {
     drop_kept();
     // The device may be lost because of another one. Then its GPU continues and uses the memory; closing the device
     // waits for it and calls this again.
-    if (stream_ != nullptr && api::query(handle_) == api::not_ready) return;
+    {
+        const api::device_scope scope(context_, std::nothrow);
+        if (scope.is_open() && stream_ != nullptr && api::query(handle_) == api::not_ready) return;
+    }
     kept_.drop_all();
 }
 
@@ -288,9 +307,11 @@ void cuda_stream::poll() noexcept {
     const ticket issued = in_driver();
     if (passed() >= issued || owner_.owner().is_poisoned()) return;
     const ticket seen = last_flag();
-    const int code = api::query(handle_);
+    const api::device_scope scope(context_, std::nothrow);
+    const int code = scope.is_open() ? api::query(handle_) : scope.code();
     if (code == api::success) return has_passed(issued);
-    if (code != api::not_ready) return report_fault(code, "cudaStreamQuery");
+    // Any other code that is no fault is about this moment, for instance a capture of the stream by the user.
+    if (code != api::not_ready) return notice(code, "cuStreamQuery");
     has_passed(seen);  // the flag was written, and the query has reported no fault
     const std::lock_guard lock(mutex_);
     if (covered_ > passed() && api::query(handover_.get()) == api::success) has_passed(covered_);
@@ -301,8 +322,9 @@ void cuda_stream::arm(ticket upto) noexcept {
     if (armed_ >= upto) return;
     submit_kept();
     const ticket issued = in_driver();
+    const api::device_scope scope(context_, std::nothrow);
     // If the write fails, the completion service still polls the stream from time to time.
-    if (api::write_value(handle_, flag_.get(), issued)) armed_ = issued;
+    if (scope.is_open() && api::write_value(handle_, flag_.get(), issued)) armed_ = issued;
 }
 
 ticket cuda_stream::last_flag() const noexcept {
@@ -315,7 +337,7 @@ void cuda_stream::await_handle(wait_mode mode) {
     if (mode == wait_mode::yield) {
         int code = api::not_ready;
         while ((code = api::query(handle_)) == api::not_ready) std::this_thread::yield();
-        if (code != api::success) api::fail(code, "cudaStreamQuery", {});
+        if (code != api::success) api::fail(code, "cuStreamQuery", {});
         return;
     }
     {

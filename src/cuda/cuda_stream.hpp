@@ -14,7 +14,7 @@
 #include <memory>
 #include <mutex>
 
-#include "cuda/api/memory.hpp"
+#include "cuda/api/pinned.hpp"
 #include "cuda/api/runtime.hpp"
 #include "cuda/commands_in_flight.hpp"
 #include "cuda/event_pool.hpp"
@@ -28,7 +28,8 @@ namespace sluice::cuda {
 
 class cuda_stream final : public stream_interpreter {
 public:
-    cuda_stream(command_queue& owner, int ordinal, const stream_options& options, std::shared_ptr<event_pool> marks);
+    cuda_stream(command_queue& owner, const api::gpu_context& context, const stream_options& options,
+                std::shared_ptr<event_pool> marks);
     ~cuda_stream() override;
 
     void copy(const command_info& info, const copy_command& command) override;
@@ -58,14 +59,14 @@ public:
     commands_in_flight& in_flight() noexcept { return in_flight_; }
 
 private:
-    struct free_flag {
-        void operator()(std::uint64_t* flag) const noexcept { api::free_pinned(flag); }
-    };
-
     template <typename Call>
     void checked(const command_info& info, Call&& call);
-    // Throws the first cause where the error is a fault.
+    // Poisons the device where the code is a fault's.
+    void notice(int code, std::string_view call) noexcept;
+    // The same, and throws the first cause then.
     void notice(const device_error& error);
+    // Of commands whose tickets are issued: when they cannot be enqueued, the device is lost.
+    void lose_kept(const device_error& error) noexcept;
     template <typename Enqueue>
     void enqueue(const command_info& info, Enqueue&& call, bool runs_kernels = false);
     template <typename Enqueue>
@@ -98,7 +99,7 @@ private:
     void report_fault(int code, std::string_view call) noexcept;
 
     command_queue& owner_;
-    const int ordinal_;
+    const api::gpu_context& context_;
     const std::shared_ptr<event_pool> marks_;
     api::stream_handle stream_;             // null for a foreign stream
     CUstream_st* handle_ = nullptr;         // the stream in use; null while no lease has the foreign stream
@@ -106,7 +107,7 @@ private:
     std::atomic<int> waiting_{0};           // threads that wait for a foreign stream
     api::event_handle handover_;
     api::event_handle sleeping_;
-    std::unique_ptr<std::uint64_t, free_flag> flag_;
+    api::pinned_object<std::uint64_t> flag_;
     std::atomic<ticket> passed_{0};
     ticket armed_ = 0;  // guarded by the stream's lock
     struct known_kernel {

@@ -53,14 +53,19 @@ void cuda_stream::submit_kept() noexcept {
 // hear of it.
 void cuda_stream::submit_kept_locked() noexcept {
     try {
-        const api::device_scope scope(ordinal_);
+        const api::device_scope scope(context_);
         replay_->submit(handle_);
     } catch (const device_error& error) {
-        report_fault(error.code().value(), "the launch of commands that repeat");
+        lose_kept(error);
     } catch (...) {
         owner_.owner().poison(std::current_exception());
     }
     count_kept_as_submitted();
+}
+
+void cuda_stream::lose_kept(const device_error& error) noexcept {
+    if (api::is_fatal(error)) return report_fault(error.code().value(), "the launch of commands that repeat");
+    owner_.owner().poison(std::current_exception());  // the other GPUs go on
 }
 
 void cuda_stream::count_kept_as_submitted() noexcept {
@@ -84,13 +89,13 @@ bool cuda_stream::keep(const command_info& info, const launch_command& launch, b
     bool is_kept = false;
     const ticket number = owner_.issued() + 1;
     try {
-        const api::device_scope scope(ordinal_);
+        const api::device_scope scope(context_);
         CUfunc_st* const kernel = find_kernel(launch, {info.name, owner_.owner().name(), info.location});
         const std::lock_guard lock(replay_mutex_);
         try {
             is_kept = replay_->keep(number, kernel, launch, handle_);
         } catch (const device_error& error) {  // of commands that were kept
-            report_fault(error.code().value(), "the launch of commands that repeat");
+            lose_kept(error);
             throw;
         }
         if (!is_kept) count_kept_as_submitted();

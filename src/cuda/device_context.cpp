@@ -3,6 +3,7 @@
 
 #include <map>
 #include <mutex>
+#include <new>
 #include <string>
 
 #include "cuda/api/handles.hpp"
@@ -17,6 +18,9 @@
 namespace sluice::cuda {
 
 struct device_context::handles {
+    explicit handles(const api::gpu_context& context) noexcept : of(context) {}
+
+    const api::gpu_context& of;
     std::mutex mutex;
     std::unique_ptr<class cublaslt> cublaslt;
     std::unique_ptr<cudnn_library> convolutions;
@@ -32,16 +36,16 @@ struct device_context::handles {
 };
 
 device_context::device_context(int ordinal, const device_properties& properties)
-    : ordinal_(ordinal), properties_(properties), handles_(std::make_unique<handles>()) {}
+    : ordinal_(ordinal), properties_(properties), handles_(std::make_unique<handles>(api::gpu_context::of(ordinal))) {}
 
 // The handles are destroyed after the streams that they were bound to, which the libraries permit: the work is
 // complete. They free memory of their device, which must be current.
 device_context::~device_context() {
-    try {
-        const api::device_scope scope(ordinal_);
+    const api::device_scope scope(handles_->of, std::nothrow);
+    if (scope.is_open()) {
         handles_.reset();
-    } catch (const error&) {  // the GPU has been lost: the handles are destroyed without it
-        handles_.reset();
+    } else {
+        static_cast<void>(handles_.release());  // what they stand for is gone, and the libraries would use it
     }
 }
 
@@ -65,7 +69,7 @@ cublaslt& device_context::matmul() {
     const std::lock_guard lock(handles_->mutex);
     if (!handles_->cublaslt) {
         const api::no_staying_kernel none_stays("create a handle of cuBLASLt", {"cuBLASLt"});
-        const api::device_scope scope(ordinal_);
+        const api::device_scope scope(handles_->of);
         handles_->cublaslt = std::make_unique<cublaslt>();
         log_handle("cuBLASLt");
     }
@@ -86,7 +90,7 @@ cublasLtContext* device_context::cublaslt_handle() { return reinterpret_cast<cub
 
 cublasContext* device_context::cublas(stream on) {
     const std::lock_guard lock(handles_->mutex);
-    const api::device_scope scope(ordinal_);
+    const api::device_scope scope(handles_->of);
     auto& bound = handles_->cublas[&on.queue()];
     auto* const native = static_cast<CUstream_st*>(on.native().handle);
     if (!bound.handle || bound.to != native) {
@@ -99,7 +103,7 @@ cublasContext* device_context::cublas(stream on) {
 
 cudnnContext* device_context::cudnn(stream on) {
     const std::lock_guard lock(handles_->mutex);
-    const api::device_scope scope(ordinal_);
+    const api::device_scope scope(handles_->of);
     auto& bound = handles_->cudnn[&on.queue()];
     auto* const native = static_cast<CUstream_st*>(on.native().handle);
     if (!bound.handle || bound.to != native) {
@@ -119,6 +123,6 @@ void* device_context::kept(std::type_index what, std::shared_ptr<void> (*make)(d
 
 const device_properties& device_context::properties() const noexcept { return properties_; }
 
-memory_info device_context::free_memory() const { return api::memory(ordinal_); }
+memory_info device_context::free_memory() const { return api::memory(handles_->of); }
 
 }  // namespace sluice::cuda

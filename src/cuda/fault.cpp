@@ -7,6 +7,7 @@
 
 #include "base/access.hpp"
 #include "cuda/api/error.hpp"
+#include "cuda/api/gpu_context.hpp"
 #include "cuda/cuda_device.hpp"
 #include "cuda/cuda_stream.hpp"
 #include "sluice/runtime/detail/command_queue.hpp"
@@ -60,6 +61,9 @@ std::string describe(const suspect& each) {
 }  // namespace
 
 std::exception_ptr describe_fault(device& gpu, command_queue& noticed_on, int code, std::string_view call) {
+    if (gpu.interpreter().fails_alone())  // no command is the cause
+        return std::make_exception_ptr(
+            device_error({code, api::category()}, api::words_for_lost(code), {{}, gpu.name()}));
     // A fault of one GPU shows on all GPUs of the process.
     std::vector<command_queue*> queues = gpu.all_queues();
     for (const device* const each : gpu.peers()) {

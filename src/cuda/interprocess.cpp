@@ -53,8 +53,9 @@ void require_within(const void* opened, std::size_t offset, std::size_t bytes, c
 }
 
 // Closed when the last owner is gone.
-std::shared_ptr<void> opened_memory(int ordinal, const api::interprocess_handle& handle, const error_context& context) {
-    return {api::open_memory(handle, context), [ordinal](void* begin) { api::close_memory(ordinal, begin); }};
+std::shared_ptr<void> opened_memory(const api::interprocess_handle& handle, const error_context& context) {
+    const api::gpu_context& here = *api::device_scope::innermost();
+    return {api::open_memory(handle, context), [&here](void* begin) { api::close_memory(here, begin); }};
 }
 
 }  // namespace
@@ -84,8 +85,7 @@ detail::process_import detail::import_from_process(device& gpu, const cuda::tens
                                                    exported_element element, const source_location& location) {
     const error_context context{"import_tensor", gpu.name(), location};
     require_gpu_to_share(gpu, context);
-    const int ordinal = gpu.interpreter().ordinal();
-    const api::device_scope scope(ordinal);
+    const api::device_scope scope(gpu.interpreter().ordinal());
     const interprocess::tensor_contents what = read(handle, origin_of(gpu, context), element, context);
     const std::size_t element_bytes = element.type.bits / 8u;
     const auto adopted = [&](const void* data, std::shared_ptr<const void> owner) {
@@ -93,7 +93,7 @@ detail::process_import detail::import_from_process(device& gpu, const cuda::tens
             adopt_bytes(gpu, data, what.shape, element_bytes, element_bytes, std::move(owner), location), what.shape};
     };
     if (what.shape.size() == 0) return adopted(nullptr, std::make_shared<char>());  // nothing was exported
-    const std::shared_ptr<void> opened = opened_memory(ordinal, what.allocation, context);
+    const std::shared_ptr<void> opened = opened_memory(what.allocation, context);
     require_within(opened.get(), what.offset, what.shape.size() * element_bytes, context);
     return adopted(static_cast<const char*>(opened.get()) + what.offset, opened);
 }
@@ -103,9 +103,8 @@ storage_ref detail::import_allocation(device& gpu, const cuda::allocation_handle
                                       const source_location& location) {
     const error_context context{"import_allocation", gpu.name(), location};
     require_gpu_to_share(gpu, context);
-    const int ordinal = gpu.interpreter().ordinal();
-    const api::device_scope scope(ordinal);
-    const std::shared_ptr<void> opened = opened_memory(ordinal, handle.bytes, context);
+    const api::device_scope scope(gpu.interpreter().ordinal());
+    const std::shared_ptr<void> opened = opened_memory(handle.bytes, context);
     const std::size_t most = ~std::size_t{0} / element_bytes;
     require_within(opened.get(), 0, shape.size() > most ? ~std::size_t{0} : shape.size() * element_bytes, context);
     return adopt_bytes(gpu, opened.get(), shape, element_bytes, element_alignment, opened, location);

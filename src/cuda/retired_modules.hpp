@@ -9,6 +9,7 @@
 #include <list>
 #include <memory>
 #include <mutex>
+#include <new>
 
 #include "cuda/api/module.hpp"
 #include "cuda/api/runtime.hpp"
@@ -18,7 +19,7 @@ namespace sluice::cuda {
 
 class retired_modules {
 public:
-    explicit retired_modules(int ordinal) noexcept : ordinal_(ordinal) {}
+    explicit retired_modules(const api::gpu_context& of) noexcept : context_(of) {}
 
     // Takes over the only element. Calls the driver only after close().
     void put(std::list<CUmod_st*>& dropped) noexcept {
@@ -38,11 +39,9 @@ public:
             unloaded.swap(list_);
         }
         if (unloaded.empty()) return;
-        try {
-            const api::device_scope scope(ordinal_);
-            for (CUmod_st* const each : unloaded) api::unload_module(each);
-        } catch (...) {  // the GPU has failed or the process ends: the driver frees the modules itself
-        }
+        const api::device_scope scope(context_, std::nothrow);
+        if (!scope.is_open()) return;  // the context is gone, and the modules with it
+        for (CUmod_st* const each : unloaded) api::unload_module(each);
     }
 
     // The device is being destroyed: nothing runs on it.
@@ -55,7 +54,7 @@ public:
     }
 
 private:
-    const int ordinal_;
+    const api::gpu_context& context_;
     std::mutex mutex_;
     std::list<CUmod_st*> list_;
     bool is_closed_ = false;
@@ -63,7 +62,8 @@ private:
 
 // The device's part of the list; modules that outlive the device share the list itself.
 struct module_keeper {
-    explicit module_keeper(device_context& of) : retired(std::make_shared<retired_modules>(of.ordinal())) {}
+    explicit module_keeper(device_context& of)
+        : retired(std::make_shared<retired_modules>(api::gpu_context::of(of.ordinal()))) {}
     module_keeper(const module_keeper&) = delete;  // the destructor closes the list
     module_keeper& operator=(const module_keeper&) = delete;
     ~module_keeper() { retired->close(); }

@@ -80,7 +80,8 @@ void offers_an_allocation(device&, scheduling_policy&) {
     std::vector<float> values(1024);
     std::iota(values.begin(), values.end(), 0.0F);
     const std::size_t bytes = values.size() * sizeof(float);
-    const std::unique_ptr<void, void (*)(void*)> data(api::allocate_device(bytes), api::free_device);
+    const auto free = [&here = *api::device_scope::innermost()](void* freed) { api::free_device(here, freed); };
+    const std::unique_ptr<void, decltype(free)> data(api::allocate_device(bytes), free);
     api::copy(data.get(), values.data(), bytes, copy_direction::host_to_device, mine.get(), {});
     api::synchronize(mine.get());
     send(api::memory_handle(data.get(), {}));

@@ -55,22 +55,22 @@ TEST(staying_kernels, begin_after_a_call_that_would_wait_for_them) {
 
 TEST(staying_kernels, begin_after_memory_is_freed) {
     late_kernel kernel;
-    const auto free = [](void* data) noexcept {
-        static_cast<late_kernel*>(data)->try_to_begin();
-        EXPECT_FALSE(static_cast<late_kernel*>(data)->stays());
+    const auto free = [](const api::freed_memory& memory) noexcept {
+        static_cast<late_kernel*>(memory.data)->try_to_begin();
+        EXPECT_FALSE(static_cast<late_kernel*>(memory.data)->stays());
     };
-    api::free_when_possible(&kernel, free);
+    api::free_when_possible({&kernel, 0, nullptr}, free);
     EXPECT_TRUE(kernel.has_begun_at_last());
 }
 
 TEST(staying_kernels, begin_after_noted_memory_is_freed) {
     late_kernel kernel;
     ASSERT_TRUE(api::begin_staying_kernel(seconds(60)));
-    const auto free = [](void* data) noexcept {
-        static_cast<late_kernel*>(data)->try_to_begin();
-        EXPECT_FALSE(static_cast<late_kernel*>(data)->stays());
+    const auto free = [](const api::freed_memory& memory) noexcept {
+        static_cast<late_kernel*>(memory.data)->try_to_begin();
+        EXPECT_FALSE(static_cast<late_kernel*>(memory.data)->stays());
     };
-    api::free_when_possible(&kernel, free);
+    api::free_when_possible({&kernel, 0, nullptr}, free);
     api::end_staying_kernel();
     EXPECT_TRUE(kernel.has_begun_at_last());
 }
@@ -105,13 +105,13 @@ TEST(staying_kernels, give_up_when_a_call_takes_too_long) {
 TEST(staying_kernels, free_what_was_noted_when_the_last_has_ended) {
     static int freed;
     freed = 0;
-    const auto free = [](void* data) noexcept { ++*static_cast<int*>(data); };
+    const auto free = [](const api::freed_memory& memory) noexcept { ++*static_cast<int*>(memory.data); };
     ASSERT_TRUE(api::begin_staying_kernel(seconds(60)));
-    api::free_when_possible(&freed, free);
+    api::free_when_possible({&freed, 0, nullptr}, free);
     EXPECT_EQ(freed, 0);
     api::end_staying_kernel();
     EXPECT_EQ(freed, 1);
-    api::free_when_possible(&freed, free);
+    api::free_when_possible({&freed, 0, nullptr}, free);
     EXPECT_EQ(freed, 2);
 }
 

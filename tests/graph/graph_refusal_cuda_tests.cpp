@@ -93,7 +93,7 @@ TEST_P(driver_refusals, a_fork_that_is_not_joined_is_refused) {
         FAIL() << "nothing was thrown";
     } catch (const device_error& refusal) {
         const std::string_view what = refusal.what();
-        EXPECT_NE(what.find("cudaStreamEndCapture"), std::string_view::npos) << what;
+        EXPECT_NE(what.find("cuStreamEndCapture"), std::string_view::npos) << what;
         EXPECT_NE(what.find("unjoined"), std::string_view::npos) << what;
         EXPECT_NE(what.find("fork on " + on.name()), std::string_view::npos) << what;
         EXPECT_EQ(refusal.device(), on.name());

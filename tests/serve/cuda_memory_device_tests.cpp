@@ -134,7 +134,8 @@ TEST_F(cuda_memory, wrong_handles_are_refused_and_the_gpu_works) {
     EXPECT_THAT(refused(noise), HasSubstr(accepted));
     {
         const api::device_scope scope(0);
-        const std::unique_ptr<void, void (*)(void*)> own(api::allocate_device(bytes), api::free_device);
+        const auto free = [&here = *api::device_scope::innermost()](void* freed) { api::free_device(here, freed); };
+        const std::unique_ptr<void, decltype(free)> own(api::allocate_device(bytes), free);
         EXPECT_THAT(refused(api::memory_handle(own.get(), {})), HasSubstr(accepted));
     }
     peer_process peer("offers_an_allocation");

@@ -7,8 +7,10 @@
 #include <algorithm>
 #include <mutex>
 #include <set>
+#include <string>
 #include <utility>
 
+#include "cuda/api/copy_parameters.hpp"
 #include "cuda/api/driver.hpp"
 #include "cuda/api/group_attributes.hpp"
 #include "cuda/api/runtime.hpp"
@@ -17,18 +19,29 @@
 namespace sluice::cuda::api {
 namespace {
 
+int attribute(CUdevice_attribute which, const error_context& context) {
+    static const auto get = driver_function<decltype(&cuDeviceGetAttribute)>("cuDeviceGetAttribute");
+    static const auto current = driver_function<decltype(&cuCtxGetDevice)>("cuCtxGetDevice");
+    CUdevice on = 0;
+    int value = 0;
+    check_driver(current(&on), "cuCtxGetDevice", context);
+    check_driver(get(&value, which, on), "cuDeviceGetAttribute", context);
+    return value;
+}
+
 // Enables the first GPU's access to the other GPU's memory, once. If it is not possible, the driver copies through the
 // host.
-void reach(int ordinal, int peer) {
+void reach(const gpu_context& from, const gpu_context& peer) {
+    static const auto can_reach = driver_function<decltype(&cuDeviceCanAccessPeer)>("cuDeviceCanAccessPeer");
+    static const auto enable = driver_function<decltype(&cuCtxEnablePeerAccess)>("cuCtxEnablePeerAccess");
     static std::mutex mutex;
-    static std::set<std::pair<int, int>> tried;
+    static std::set<std::pair<const gpu_context*, const gpu_context*>> tried;
     const std::lock_guard lock(mutex);
-    if (!tried.insert({ordinal, peer}).second) return;
+    if (!tried.insert({&from, &peer}).second) return;
     int can = 0;
-    if (cudaDeviceCanAccessPeer(&can, ordinal, peer) != cudaSuccess || can == 0) return;
-    const device_scope scope(ordinal);
-    // A failure may mean that other code has enabled the access.
-    if (cudaDeviceEnablePeerAccess(peer, 0) != cudaSuccess) static_cast<void>(cudaGetLastError());
+    if (can_reach(&can, from.ordinal(), peer.ordinal()) != CUDA_SUCCESS || can == 0) return;
+    const device_scope scope(from);
+    static_cast<void>(enable(peer.native(), 0));  // a failure may mean that other code has enabled the access
 }
 
 }  // namespace
@@ -49,19 +62,27 @@ void copy(void* to, const void* from, std::size_t bytes, copy_direction directio
 }
 
 std::size_t largest_pitch(const error_context& context) {
-    int ordinal = 0, most = 0;
-    check(cudaGetDevice(&ordinal), "cudaGetDevice", context);
-    check(cudaDeviceGetAttribute(&most, cudaDevAttrMaxPitch, ordinal), "cudaDeviceGetAttribute", context);
-    return static_cast<std::size_t>(most);
+    return static_cast<std::size_t>(attribute(CU_DEVICE_ATTRIBUTE_MAX_PITCH, context));
 }
 
 void copy_rows(const copy_command& command, CUstream_st* stream, const error_context& context) {
+    static const auto copy_in_rows = driver_function<decltype(&cuMemcpy2DAsync)>("cuMemcpy2DAsync");
     const copied_rows& rows = command.rows;
     if (command.bytes == 0) return;
     if (std::max(rows.source_pitch, rows.destination_pitch) <= largest_pitch(context)) {
-        return check(cudaMemcpy2DAsync(command.destination, rows.destination_pitch, command.source, rows.source_pitch,
-                                       command.bytes, rows.count, kind_of(command.direction), stream),
-                     "cudaMemcpy2DAsync", context);
+        CUDA_MEMCPY2D what{};
+        const CUDA_MEMCPY3D all = copy_parameters(command);
+        what.srcMemoryType = all.srcMemoryType;
+        what.srcHost = all.srcHost;
+        what.srcDevice = all.srcDevice;
+        what.srcPitch = all.srcPitch;
+        what.dstMemoryType = all.dstMemoryType;
+        what.dstHost = all.dstHost;
+        what.dstDevice = all.dstDevice;
+        what.dstPitch = all.dstPitch;
+        what.WidthInBytes = all.WidthInBytes;
+        what.Height = all.Height;
+        return check_driver(copy_in_rows(&what, stream), "cuMemcpy2DAsync", context);
     }
     try {
         for_each_row(command, [&](const std::byte* from, std::byte* to) {
@@ -74,10 +95,18 @@ void copy_rows(const copy_command& command, CUstream_st* stream, const error_con
     }
 }
 
-void copy_between(void* to, int to_ordinal, const void* from, int from_ordinal, std::size_t bytes, CUstream_st* stream,
-                  const error_context& context) {
-    reach(to_ordinal, from_ordinal);
-    check(cudaMemcpyPeerAsync(to, to_ordinal, from, from_ordinal, bytes, stream), "cudaMemcpyPeerAsync", context);
+void copy_between(void* to, const gpu_context& to_context, const void* from, const gpu_context& from_context,
+                  std::size_t bytes, CUstream_st* stream, const error_context& context) {
+    static const auto copy_to_peer = driver_function<decltype(&cuMemcpyPeerAsync)>("cuMemcpyPeerAsync");
+    if (!from_context.is_usable()) {  // this GPU is not lost with it
+        throw error(errc::device_failed,
+                    "the source's GPU, which CUDA numbers " + std::to_string(from_context.ordinal()) +
+                        ", was reset by other code",
+                    context);
+    }
+    reach(to_context, from_context);
+    check_driver(copy_to_peer(address(to), to_context.native(), address(from), from_context.native(), bytes, stream),
+                 "cuMemcpyPeerAsync", context);
 }
 
 void fill(void* to, unsigned char value, std::size_t bytes, CUstream_st* stream, const error_context& context) {
@@ -102,10 +131,8 @@ std::size_t allowed_shared_memory(CUfunc_st* kernel, const error_context& contex
 std::size_t allow_shared_memory(CUfunc_st* kernel, const error_context& context) {
     static const auto get = driver_function<decltype(&cuFuncGetAttribute)>("cuFuncGetAttribute");
     static const auto set = driver_function<decltype(&cuFuncSetAttribute)>("cuFuncSetAttribute");
-    int ordinal = 0, most = 0, its_own = 0;
-    check(cudaGetDevice(&ordinal), "cudaGetDevice", context);
-    check(cudaDeviceGetAttribute(&most, cudaDevAttrMaxSharedMemoryPerBlockOptin, ordinal), "cudaDeviceGetAttribute",
-          context);
+    const int most = attribute(CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN, context);
+    int its_own = 0;
     check_driver(get(&its_own, CU_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES, kernel), "cuFuncGetAttribute", context);
     check_driver(set(kernel, CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, most - its_own), "cuFuncSetAttribute",
                  context);
@@ -140,10 +167,7 @@ std::size_t resident_blocks(CUfunc_st* kernel, const launch_command& like, const
         const auto threads = static_cast<int>(block.x * block.y * block.z);
         check_driver(query(&count, kernel, threads, like.shared_bytes), "cuOccupancyMaxActiveBlocksPerMultiprocessor",
                      context);
-        int ordinal = 0, multiprocessors = 0;
-        check(cudaGetDevice(&ordinal), "cudaGetDevice", context);
-        check(cudaDeviceGetAttribute(&multiprocessors, cudaDevAttrMultiProcessorCount, ordinal),
-              "cudaDeviceGetAttribute", context);
+        const int multiprocessors = attribute(CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT, context);
         return static_cast<std::size_t>(count) * static_cast<std::size_t>(multiprocessors);
     }
     static const auto query = driver_function<decltype(&cuOccupancyMaxActiveClusters)>("cuOccupancyMaxActiveClusters");
@@ -170,7 +194,8 @@ bool write_value(CUstream_st* stream, std::uint64_t* to, std::uint64_t value) no
 }
 
 void call_host(CUstream_st* stream, void (*function)(void*), void* argument, const error_context& context) {
-    check(cudaLaunchHostFunc(stream, function, argument), "cudaLaunchHostFunc", context);
+    static const auto call = driver_function<decltype(&cuLaunchHostFunc)>("cuLaunchHostFunc");
+    check_driver(call(stream, function, argument), "cuLaunchHostFunc", context);
 }
 
 }  // namespace sluice::cuda::api

@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "cuda/api/gpu_context.hpp"
 #include "sluice/base/error.hpp"
 #include "sluice/runtime/command.hpp"
 
@@ -20,8 +21,8 @@ std::size_t largest_pitch(const error_context& context);
 // The same for several rows.
 void copy_rows(const copy_command& command, CUstream_st* stream, const error_context& context);
 // From one GPU's memory to another's, on a stream of the destination; direct if the GPUs can reach each other's memory.
-void copy_between(void* to, int to_ordinal, const void* from, int from_ordinal, std::size_t bytes, CUstream_st* stream,
-                  const error_context& context);
+void copy_between(void* to, const gpu_context& to_context, const void* from, const gpu_context& from_context,
+                  std::size_t bytes, CUstream_st* stream, const error_context& context);
 void fill(void* to, unsigned char value, std::size_t bytes, CUstream_st* stream, const error_context& context);
 // A kernel's driver handle on the current device. A launch with it costs 0.2 us less than one by symbol, which the
 // runtime looks up each time (measured on an H200 machine: 2.37 against 2.58 us).

@@ -23,18 +23,10 @@ inline void check(cudaError_t code, std::string_view call, const error_context& 
     fail(code, call, context);
 }
 
-// The driver's codes have the same numbers as the runtime's.
+// The driver's codes have the same numbers as the runtime's. The driver keeps no last error, so the calling thread's,
+// which other code may not have read yet, stays.
 inline void check_driver(CUresult code, std::string_view call, const error_context& context) {
-    if (code != CUDA_SUCCESS) check(static_cast<cudaError_t>(code), call, context);
-}
-
-inline cudaMemcpyKind kind_of(copy_direction direction) noexcept {
-    switch (direction) {
-        case copy_direction::host_to_device: return cudaMemcpyHostToDevice;
-        case copy_direction::device_to_host: return cudaMemcpyDeviceToHost;
-        case copy_direction::device_to_device: break;
-    }
-    return cudaMemcpyDeviceToDevice;
+    if (code != CUDA_SUCCESS) fail(code, call, context);
 }
 
 // The arguments of a launch in the driver's form: a kernel takes one, the closure; a function of a module takes parts

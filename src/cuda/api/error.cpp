@@ -22,10 +22,15 @@ const std::error_category& category() noexcept {
     return instance;
 }
 
+// After these no call succeeds any more, by CUDA's description of each code, or there is no device left to call. The
+// rest is about one call. What captures of other code cause (cudaErrorStreamCaptureUnsupported and the codes after it)
+// never is a fault, nor are a shortage and the end of the process.
 bool is_fatal(int code) noexcept {
-    switch (static_cast<cudaError_t>(code)) {
+    constexpr int contained = 226;  // cudaErrorContained, which older toolkits do not name
+    switch (code) {
         case cudaErrorECCUncorrectable:
         case cudaErrorNvlinkUncorrectable:
+        case contained:
         case cudaErrorIllegalAddress:
         case cudaErrorLaunchTimeout:
         case cudaErrorContextIsDestroyed:
@@ -37,7 +42,10 @@ bool is_fatal(int code) noexcept {
         case cudaErrorInvalidPc:
         case cudaErrorLaunchFailure:
         case cudaErrorTensorMemoryLeak:
-        case cudaErrorExternalDevice: return true;
+        case cudaErrorMpsRpcFailure:
+        case cudaErrorMpsClientTerminated:
+        case cudaErrorExternalDevice:
+        case cudaErrorUnknown: return true;
         default: return false;
     }
 }

@@ -13,7 +13,8 @@ namespace sluice::cuda::api {
 // Codes are cudaError_t values.
 const std::error_category& category() noexcept;
 
-// Whether the device accepts no more work after this error.
+// Whether the device accepts no more work after this error. Polls, waits, launches and foreign streams ask this
+// function, and nothing else decides it.
 bool is_fatal(int code) noexcept;
 inline bool is_fatal(const device_error& error) noexcept {
     return error.code().category() == category() && is_fatal(error.code().value());

@@ -2,9 +2,11 @@
 #include "cuda/api/graph.hpp"
 
 #include <algorithm>
+#include <new>
 #include <string>
 
 #include "cuda/api/commands.hpp"
+#include "cuda/api/copy_parameters.hpp"
 #include "cuda/api/driver.hpp"
 #include "cuda/api/group_attributes.hpp"
 
@@ -69,40 +71,30 @@ void set_group(CUgraphNode node, CUfunc_st* kernel, const launch_command& comman
 }
 
 // Codes that a newer driver adds have no words here.
-std::string words_of(cudaGraphExecUpdateResult result) {
+std::string words_of(CUgraphExecUpdateResult result) {
     switch (result) {
-        case cudaGraphExecUpdateErrorTopologyChanged:
+        case CU_GRAPH_EXEC_UPDATE_ERROR_TOPOLOGY_CHANGED:
             return "cudaGraphExecUpdateErrorTopologyChanged, the nodes or edges have changed";
-        case cudaGraphExecUpdateErrorNodeTypeChanged:
+        case CU_GRAPH_EXEC_UPDATE_ERROR_NODE_TYPE_CHANGED:
             return "cudaGraphExecUpdateErrorNodeTypeChanged, a node is of another kind";
-        case cudaGraphExecUpdateErrorFunctionChanged:
+        case CU_GRAPH_EXEC_UPDATE_ERROR_FUNCTION_CHANGED:
             return "cudaGraphExecUpdateErrorFunctionChanged, a kernel has changed, and this driver cannot update it";
-        case cudaGraphExecUpdateErrorParametersChanged:
+        case CU_GRAPH_EXEC_UPDATE_ERROR_PARAMETERS_CHANGED:
             return "cudaGraphExecUpdateErrorParametersChanged, parameters have changed in a way that is not supported";
-        case cudaGraphExecUpdateErrorNotSupported:
+        case CU_GRAPH_EXEC_UPDATE_ERROR_NOT_SUPPORTED:
             return "cudaGraphExecUpdateErrorNotSupported, something about a node cannot be updated";
-        case cudaGraphExecUpdateErrorUnsupportedFunctionChange:
+        case CU_GRAPH_EXEC_UPDATE_ERROR_UNSUPPORTED_FUNCTION_CHANGE:
             return "cudaGraphExecUpdateErrorUnsupportedFunctionChange, a kernel has changed in a way that is not "
                    "supported";
-        case cudaGraphExecUpdateErrorAttributesChanged:
+        case CU_GRAPH_EXEC_UPDATE_ERROR_ATTRIBUTES_CHANGED:
             return "cudaGraphExecUpdateErrorAttributesChanged, attributes of a node have changed";
         default: return "cudaGraphExecUpdateResult " + std::to_string(static_cast<int>(result));
     }
 }
 
-cudaMemcpy3DParms row_parameters(const copy_command& command) noexcept {
-    const copied_rows& rows = command.rows;
-    cudaMemcpy3DParms made{};
-    made.srcPtr = {const_cast<void*>(command.source), rows.source_pitch, command.bytes, rows.count};
-    made.dstPtr = {command.destination, rows.destination_pitch, command.bytes, rows.count};
-    made.extent = {command.bytes, rows.count, 1};
-    made.kind = kind_of(command.direction);
-    return made;
-}
-
-cudaMemsetParams fill_parameters(const fill_command& command) noexcept {
-    cudaMemsetParams made{};
-    made.dst = command.destination;
+CUDA_MEMSET_NODE_PARAMS fill_parameters(const fill_command& command) noexcept {
+    CUDA_MEMSET_NODE_PARAMS made{};
+    made.dst = address(command.destination);
     made.value = command.value;
     made.elementSize = 1;
     made.width = command.bytes;
@@ -110,17 +102,59 @@ cudaMemsetParams fill_parameters(const fill_command& command) noexcept {
     return made;
 }
 
+CUcontext current_context(const error_context& context) {
+    static const auto current = driver_function<decltype(&cuCtxGetCurrent)>("cuCtxGetCurrent");
+    CUcontext found = nullptr;
+    check_driver(current(&found), "cuCtxGetCurrent", context);
+    return found;
+}
+
+// Ends the capture on each path.
+class open_capture {
+public:
+    // `makes_graph`: into a graph of its own, and not into an existing one.
+    open_capture(CUstream_st* on, bool makes_graph) noexcept : on_(on), makes_graph_(makes_graph) {}
+    open_capture(const open_capture&) = delete;  // the destructor ends the capture
+    open_capture& operator=(const open_capture&) = delete;
+    ~open_capture() {
+        if (is_open_) static_cast<void>(close());
+    }
+
+    CUresult close() {
+        static const auto end = driver_function<decltype(&cuStreamEndCapture)>("cuStreamEndCapture");
+        is_open_ = false;
+        CUgraph made = nullptr;
+        const CUresult code = end(on_, &made);
+        if (makes_graph_) graph_ = {made, destroy_graph{device_scope::innermost()}};
+        return code;
+    }
+    CUgraph_st* graph() const noexcept { return graph_.get(); }
+
+private:
+    CUstream_st* on_;
+    bool makes_graph_;
+    bool is_open_ = true;
+    graph_handle graph_;
+};
+
 }  // namespace
 
-void destroy_graph::operator()(CUgraph_st* graph) const noexcept { static_cast<void>(cudaGraphDestroy(graph)); }
+void destroy_graph::operator()(CUgraph_st* graph) const noexcept {
+    static const auto destroy = driver_function<decltype(&cuGraphDestroy)>("cuGraphDestroy");
+    const device_scope scope(*of, std::nothrow);
+    if (scope.is_open()) static_cast<void>(destroy(graph));
+}
 void destroy_graph_exec::operator()(CUgraphExec_st* graph) const noexcept {
-    static_cast<void>(cudaGraphExecDestroy(graph));
+    static const auto destroy = driver_function<decltype(&cuGraphExecDestroy)>("cuGraphExecDestroy");
+    const device_scope scope(*of, std::nothrow);
+    if (scope.is_open()) static_cast<void>(destroy(graph));
 }
 
 graph_handle create_graph() {
-    cudaGraph_t made = nullptr;
-    check(cudaGraphCreate(&made, 0), "cudaGraphCreate");
-    return graph_handle(made);
+    static const auto create = driver_function<decltype(&cuGraphCreate)>("cuGraphCreate");
+    CUgraph made = nullptr;
+    check_driver(create(&made, 0), "cuGraphCreate", {});
+    return {made, destroy_graph{device_scope::innermost()}};
 }
 
 graph_node_handle add_kernel(CUgraph_st* to, graph_dependencies after, CUfunc_st* kernel, const launch_command& command,
@@ -153,58 +187,60 @@ graph_node_handle add_kernel(CUgraph_st* to, graph_dependencies after, CUfunc_st
 
 graph_node_handle add_copy(CUgraph_st* to, graph_dependencies after, const copy_command& command,
                            const error_context& context) {
-    const dependency_arrays arrays(after);
-    cudaGraphNode_t made = nullptr;
-    if (command.rows.count != 1) {
-        const std::size_t pitch = std::max(command.rows.source_pitch, command.rows.destination_pitch);
-        if (const std::size_t most = largest_pitch(context); pitch > most) {
-            throw error(errc::graph_refused,
-                        "rows that begin " + std::to_string(pitch) +
-                            " bytes apart, from or to host memory that is not "
-                            "pinned: at most " +
-                            std::to_string(most) + " in a graph; copy them before or after the graph",
-                        context);
-        }
-        const cudaMemcpy3DParms what = row_parameters(command);
-        check(cudaGraphAddMemcpyNode(&made, to, arrays.nodes(), arrays.size(), &what), "cudaGraphAddMemcpyNode",
-              context);
-        return made;
+    static const auto add = driver_function<decltype(&cuGraphAddMemcpyNode)>("cuGraphAddMemcpyNode");
+    const std::size_t pitch = std::max(command.rows.source_pitch, command.rows.destination_pitch);
+    if (const std::size_t most = largest_pitch(context); command.rows.count != 1 && pitch > most) {
+        throw error(errc::graph_refused,
+                    "rows that begin " + std::to_string(pitch) +
+                        " bytes apart, from or to host memory that is not "
+                        "pinned: at most " +
+                        std::to_string(most) + " in a graph; copy them before or after the graph",
+                    context);
     }
-    check(cudaGraphAddMemcpyNode1D(&made, to, arrays.nodes(), arrays.size(), command.destination, command.source,
-                                   command.bytes, kind_of(command.direction)),
-          "cudaGraphAddMemcpyNode1D", context);
+    if (command.bytes == 0) return add_empty(to, after, context);
+    const dependency_arrays arrays(after);
+    const CUDA_MEMCPY3D what = copy_parameters(command);
+    CUgraphNode made = nullptr;
+    check_driver(add(&made, to, arrays.nodes(), arrays.size(), &what, current_context(context)), "cuGraphAddMemcpyNode",
+                 context);
     return made;
 }
 
 graph_node_handle add_fill(CUgraph_st* to, graph_dependencies after, const fill_command& command,
                            const error_context& context) {
+    static const auto add = driver_function<decltype(&cuGraphAddMemsetNode)>("cuGraphAddMemsetNode");
     const dependency_arrays arrays(after);
-    const cudaMemsetParams what = fill_parameters(command);
-    cudaGraphNode_t made = nullptr;
-    check(cudaGraphAddMemsetNode(&made, to, arrays.nodes(), arrays.size(), &what), "cudaGraphAddMemsetNode", context);
+    const CUDA_MEMSET_NODE_PARAMS what = fill_parameters(command);
+    CUgraphNode made = nullptr;
+    check_driver(add(&made, to, arrays.nodes(), arrays.size(), &what, current_context(context)), "cuGraphAddMemsetNode",
+                 context);
     return made;
 }
 
 graph_node_handle add_host_call(CUgraph_st* to, graph_dependencies after, void (*function)(void*), void* argument,
                                 const error_context& context) {
+    static const auto add = driver_function<decltype(&cuGraphAddHostNode)>("cuGraphAddHostNode");
     const dependency_arrays arrays(after);
-    const cudaHostNodeParams what{function, argument};
-    cudaGraphNode_t made = nullptr;
-    check(cudaGraphAddHostNode(&made, to, arrays.nodes(), arrays.size(), &what), "cudaGraphAddHostNode", context);
+    const CUDA_HOST_NODE_PARAMS what{function, argument};
+    CUgraphNode made = nullptr;
+    check_driver(add(&made, to, arrays.nodes(), arrays.size(), &what), "cuGraphAddHostNode", context);
     return made;
 }
 
 graph_node_handle add_empty(CUgraph_st* to, graph_dependencies after, const error_context& context) {
+    static const auto add = driver_function<decltype(&cuGraphAddEmptyNode)>("cuGraphAddEmptyNode");
     const dependency_arrays arrays(after);
-    cudaGraphNode_t made = nullptr;
-    check(cudaGraphAddEmptyNode(&made, to, arrays.nodes(), arrays.size()), "cudaGraphAddEmptyNode", context);
+    CUgraphNode made = nullptr;
+    check_driver(add(&made, to, arrays.nodes(), arrays.size()), "cuGraphAddEmptyNode", context);
     return made;
 }
 
 unsigned long long create_condition(CUgraph_st* in, bool initial, const error_context& context) {
-    cudaGraphConditionalHandle made = 0;
-    check(cudaGraphConditionalHandleCreate(&made, in, initial ? 1 : 0, cudaGraphCondAssignDefault),
-          "cudaGraphConditionalHandleCreate", context);
+    static const auto create =
+        driver_function<decltype(&cuGraphConditionalHandleCreate)>("cuGraphConditionalHandleCreate", 12030);
+    CUgraphConditionalHandle made = 0;
+    check_driver(create(&made, in, current_context(context), initial ? 1 : 0, CU_GRAPH_COND_ASSIGN_DEFAULT),
+                 "cuGraphConditionalHandleCreate", context);
     return made;
 }
 
@@ -215,51 +251,56 @@ conditional_node add_conditional(CUgraph_st* to, graph_dependencies after, unsig
     what.conditional.handle = condition;
     what.conditional.type = repeats ? CU_GRAPH_COND_TYPE_WHILE : CU_GRAPH_COND_TYPE_IF;
     what.conditional.size = 1;
-    static const auto current = driver_function<decltype(&cuCtxGetCurrent)>("cuCtxGetCurrent");
-    check_driver(current(&what.conditional.ctx), "cuCtxGetCurrent", context);
+    what.conditional.ctx = current_context(context);
     const graph_node_handle node = add_node(to, after, what, "cuGraphAddNode", context);
     return {node, what.conditional.phGraph_out[0]};
 }
 
 std::vector<graph_node_handle> capture(CUgraph_st* to, graph_dependencies after, CUstream_st* on,
                                        const std::function<void()>& call, const error_context& context) {
+    static const auto begin =
+        driver_function<decltype(&cuStreamBeginCaptureToGraph)>("cuStreamBeginCaptureToGraph", 12030);
+    static const auto get = driver_function<decltype(&cuStreamGetCaptureInfo)>("cuStreamGetCaptureInfo", 12030);
     const dependency_arrays arrays(after);
-    check(cudaStreamBeginCaptureToGraph(on, to, arrays.nodes(), nullptr, arrays.size(), cudaStreamCaptureModeRelaxed),
-          "cudaStreamBeginCaptureToGraph", context);
-    struct capture_end {
-        CUstream_st* on;
-        bool is_open = true;
-        cudaError_t close() {
-            is_open = false;
-            cudaGraph_t graph = nullptr;  // the graph that the capture was begun for
-            return cudaStreamEndCapture(on, &graph);
-        }
-        ~capture_end() {
-            if (is_open && close() != cudaSuccess) static_cast<void>(cudaGetLastError());
-        }
-    } end{on};
+    check_driver(begin(on, to, arrays.nodes(), nullptr, arrays.size(), CU_STREAM_CAPTURE_MODE_RELAXED),
+                 "cuStreamBeginCaptureToGraph", context);
+    open_capture end(on, false);
     call();
-    cudaStreamCaptureStatus status{};
-    const cudaGraphNode_t* leaves = nullptr;
+    CUstreamCaptureStatus status{};
+    const CUgraphNode* leaves = nullptr;
     std::size_t count = 0;
-    check(cudaStreamGetCaptureInfo(on, &status, nullptr, nullptr, &leaves, nullptr, &count), "cudaStreamGetCaptureInfo",
-          context);
+    check_driver(get(on, &status, nullptr, nullptr, &leaves, nullptr, &count), "cuStreamGetCaptureInfo", context);
     std::vector<graph_node_handle> made(leaves, leaves + count);
-    check(end.close(), "cudaStreamEndCapture", context);
+    check_driver(end.close(), "cuStreamEndCapture", context);
+    return made;
+}
+
+graph_node_handle capture_as_node(CUgraph_st* to, graph_dependencies after, CUstream_st* on,
+                                  const std::function<void()>& call, const error_context& context) {
+    static const auto begin = driver_function<decltype(&cuStreamBeginCapture)>("cuStreamBeginCapture");
+    static const auto add = driver_function<decltype(&cuGraphAddChildGraphNode)>("cuGraphAddChildGraphNode");
+    check_driver(begin(on, CU_STREAM_CAPTURE_MODE_RELAXED), "cuStreamBeginCapture", context);
+    open_capture end(on, true);
+    call();
+    check_driver(end.close(), "cuStreamEndCapture", context);
+    const dependency_arrays arrays(after);
+    CUgraphNode made = nullptr;
+    check_driver(add(&made, to, arrays.nodes(), arrays.size(), end.graph()), "cuGraphAddChildGraphNode", context);
     return made;
 }
 
 graph_exec_handle instantiate(CUgraph_st* graph, bool for_kernels, const error_context& context) {
-    cudaGraphExec_t made = nullptr;
-    cudaGraphInstantiateParams how{};
-    if (for_kernels) how.flags = cudaGraphInstantiateFlagDeviceLaunch;
-    const cudaError_t code = cudaGraphInstantiateWithParams(&made, graph, &how);
-    check(code, "cudaGraphInstantiateWithParams", context);
-    return graph_exec_handle(made);
+    static const auto make = driver_function<decltype(&cuGraphInstantiateWithParams)>("cuGraphInstantiateWithParams");
+    CUgraphExec made = nullptr;
+    CUDA_GRAPH_INSTANTIATE_PARAMS how{};
+    if (for_kernels) how.flags = CUDA_GRAPH_INSTANTIATE_FLAG_DEVICE_LAUNCH;
+    check_driver(make(&made, graph, &how), "cuGraphInstantiateWithParams", context);
+    return {made, destroy_graph_exec{device_scope::innermost()}};
 }
 
 void begin_upload(CUgraphExec_st* graph, CUstream_st* on, const error_context& context) {
-    check(cudaGraphUpload(graph, on), "cudaGraphUpload", context);
+    static const auto upload_it = driver_function<decltype(&cuGraphUpload)>("cuGraphUpload");
+    check_driver(upload_it(graph, on), "cuGraphUpload", context);
 }
 
 void upload(CUgraphExec_st* graph, CUstream_st* on, const error_context& context) {
@@ -268,12 +309,11 @@ void upload(CUgraphExec_st* graph, CUstream_st* on, const error_context& context
 }
 
 std::optional<update_refusal> update(CUgraphExec_st* graph, CUgraph_st* to) {
-    cudaGraphExecUpdateResultInfo told{};
-    const cudaError_t code = cudaGraphExecUpdate(graph, to, &told);
-    if (code == cudaSuccess) return std::nullopt;
-    static_cast<void>(cudaGetLastError());
-    if (code != cudaErrorGraphExecUpdateFailure)
-        return update_refusal{std::string(cudaGetErrorName(code)) + ", " + cudaGetErrorString(code), nullptr};
+    static const auto update_it = driver_function<decltype(&cuGraphExecUpdate)>("cuGraphExecUpdate");
+    CUgraphExecUpdateResultInfo told{};
+    const CUresult code = update_it(graph, to, &told);
+    if (code == CUDA_SUCCESS) return std::nullopt;
+    if (code != CUDA_ERROR_GRAPH_EXEC_UPDATE_FAILURE) return update_refusal{category().message(code), nullptr};
     return update_refusal{words_of(told.result), told.errorNode};
 }
 
@@ -287,24 +327,29 @@ void set_kernel(CUgraphExec_st* in, graph_node_handle node, CUfunc_st* kernel, c
 }
 
 void set_copy(CUgraphExec_st* in, graph_node_handle node, const copy_command& command, const error_context& context) {
-    check(cudaGraphExecMemcpyNodeSetParams1D(in, node, command.destination, command.source, command.bytes,
-                                             kind_of(command.direction)),
-          "cudaGraphExecMemcpyNodeSetParams1D", context);
+    static const auto set =
+        driver_function<decltype(&cuGraphExecMemcpyNodeSetParams)>("cuGraphExecMemcpyNodeSetParams");
+    const CUDA_MEMCPY3D what = copy_parameters(command);
+    check_driver(set(in, node, &what, current_context(context)), "cuGraphExecMemcpyNodeSetParams", context);
 }
 
 void set_fill(CUgraphExec_st* in, graph_node_handle node, const fill_command& command, const error_context& context) {
-    const cudaMemsetParams what = fill_parameters(command);
-    check(cudaGraphExecMemsetNodeSetParams(in, node, &what), "cudaGraphExecMemsetNodeSetParams", context);
+    static const auto set =
+        driver_function<decltype(&cuGraphExecMemsetNodeSetParams)>("cuGraphExecMemsetNodeSetParams");
+    const CUDA_MEMSET_NODE_PARAMS what = fill_parameters(command);
+    check_driver(set(in, node, &what, current_context(context)), "cuGraphExecMemsetNodeSetParams", context);
 }
 
 void set_host_call(CUgraphExec_st* in, graph_node_handle node, void (*function)(void*), void* argument,
                    const error_context& context) {
-    const cudaHostNodeParams what{function, argument};
-    check(cudaGraphExecHostNodeSetParams(in, node, &what), "cudaGraphExecHostNodeSetParams", context);
+    static const auto set = driver_function<decltype(&cuGraphExecHostNodeSetParams)>("cuGraphExecHostNodeSetParams");
+    const CUDA_HOST_NODE_PARAMS what{function, argument};
+    check_driver(set(in, node, &what), "cuGraphExecHostNodeSetParams", context);
 }
 
 void set_enabled(CUgraphExec_st* in, graph_node_handle node, bool enabled) {
-    check(cudaGraphNodeSetEnabled(in, node, enabled ? 1 : 0), "cudaGraphNodeSetEnabled");
+    static const auto set = driver_function<decltype(&cuGraphNodeSetEnabled)>("cuGraphNodeSetEnabled");
+    check_driver(set(in, node, enabled ? 1 : 0), "cuGraphNodeSetEnabled", {});
 }
 
 void launch(CUgraphExec_st* graph, CUstream_st* on, const error_context& context) {

@@ -19,10 +19,13 @@ struct CUgraphExec_st;
 
 namespace sluice::cuda::api {
 
+// They destroy on any thread, while the context is usable.
 struct destroy_graph {
+    const gpu_context* of = nullptr;
     void operator()(CUgraph_st* graph) const noexcept;
 };
 struct destroy_graph_exec {
+    const gpu_context* of = nullptr;
     void operator()(CUgraphExec_st* graph) const noexcept;
 };
 using graph_handle = std::unique_ptr<CUgraph_st, destroy_graph>;
@@ -62,6 +65,11 @@ conditional_node add_conditional(CUgraph_st* to, graph_dependencies after, unsig
 // `call` throws, the stream's capture is ended.
 std::vector<graph_node_handle> capture(CUgraph_st* to, graph_dependencies after, CUstream_st* on,
                                        const std::function<void()>& call, const error_context& context);
+// The same as one node, which contains a graph. For the bodies of conditional nodes: when a capture into a body is
+// lost, because the call has waited for the stream, the driver crashes as the graph around it is destroyed (driver
+// 580).
+graph_node_handle capture_as_node(CUgraph_st* to, graph_dependencies after, CUstream_st* on,
+                                  const std::function<void()>& call, const error_context& context);
 
 // `for_kernels`: kernels can launch it, too.
 graph_exec_handle instantiate(CUgraph_st* graph, bool for_kernels, const error_context& context);

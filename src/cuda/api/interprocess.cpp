@@ -5,6 +5,7 @@
 #include <cuda_runtime_api.h>
 
 #include <cstring>
+#include <new>
 
 #include "cuda/api/driver.hpp"
 
@@ -53,44 +54,46 @@ std::array<std::byte, 16> uuid_of(int ordinal, const error_context& context) {
 }
 
 interprocess_handle memory_handle(const void* begin, const error_context& context) {
-    cudaIpcMemHandle_t handle{};
-    check(cudaIpcGetMemHandle(&handle, const_cast<void*>(begin)), "cudaIpcGetMemHandle", context);
+    static const auto get = driver_function<decltype(&cuIpcGetMemHandle)>("cuIpcGetMemHandle");
+    CUipcMemHandle handle{};
+    check_driver(get(&handle, address(begin)), "cuIpcGetMemHandle", context);
     return to_bytes(handle);
 }
 
 void* open_memory(const interprocess_handle& handle, const error_context& context) {
-    void* begin = nullptr;
-    check(cudaIpcOpenMemHandle(&begin, from_bytes<cudaIpcMemHandle_t>(handle), cudaIpcMemLazyEnablePeerAccess),
-          "cudaIpcOpenMemHandle", context);
-    return begin;
+    static const auto open = driver_function<decltype(&cuIpcOpenMemHandle)>("cuIpcOpenMemHandle");
+    CUdeviceptr begin = 0;
+    check_driver(open(&begin, from_bytes<CUipcMemHandle>(handle), CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS),
+                 "cuIpcOpenMemHandle", context);
+    return reinterpret_cast<void*>(begin);
 }
 
 // Destructors call it, which cannot report errors.
-void close_memory(int ordinal, void* begin) noexcept {
-    try {
-        const device_scope scope(ordinal);
-        static_cast<void>(cudaIpcCloseMemHandle(begin));
-    } catch (const error&) {  // NOLINT(bugprone-empty-catch): the GPU has been lost, and the mapping with it
-    }
+void close_memory(const gpu_context& on, void* begin) noexcept {
+    static const auto close = driver_function<decltype(&cuIpcCloseMemHandle)>("cuIpcCloseMemHandle");
+    const device_scope scope(on, std::nothrow);
+    if (scope.is_open()) static_cast<void>(close(address(begin)));
 }
 
 event_handle create_interprocess_event(const error_context& context) {
-    cudaEvent_t made = nullptr;
-    check(cudaEventCreateWithFlags(&made, cudaEventDisableTiming | cudaEventInterprocess), "cudaEventCreateWithFlags",
-          context);
-    return event_handle(made);
+    static const auto create = driver_function<decltype(&cuEventCreate)>("cuEventCreate");
+    CUevent made = nullptr;
+    check_driver(create(&made, CU_EVENT_DISABLE_TIMING | CU_EVENT_INTERPROCESS), "cuEventCreate", context);
+    return {made, destroy_event{device_scope::innermost()}};
 }
 
 interprocess_handle handle_of(CUevent_st* event, const error_context& context) {
-    cudaIpcEventHandle_t handle{};
-    check(cudaIpcGetEventHandle(&handle, event), "cudaIpcGetEventHandle", context);
+    static const auto get = driver_function<decltype(&cuIpcGetEventHandle)>("cuIpcGetEventHandle");
+    CUipcEventHandle handle{};
+    check_driver(get(&handle, event), "cuIpcGetEventHandle", context);
     return to_bytes(handle);
 }
 
 event_handle open_event(const interprocess_handle& handle, const error_context& context) {
-    cudaEvent_t made = nullptr;
-    check(cudaIpcOpenEventHandle(&made, from_bytes<cudaIpcEventHandle_t>(handle)), "cudaIpcOpenEventHandle", context);
-    return event_handle(made);
+    static const auto open = driver_function<decltype(&cuIpcOpenEventHandle)>("cuIpcOpenEventHandle");
+    CUevent made = nullptr;
+    check_driver(open(&made, from_bytes<CUipcEventHandle>(handle)), "cuIpcOpenEventHandle", context);
+    return {made, destroy_event{device_scope::innermost()}};
 }
 
 }  // namespace sluice::cuda::api

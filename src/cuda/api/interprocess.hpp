@@ -26,9 +26,9 @@ std::array<std::byte, 16> uuid_of(int ordinal, const error_context& context);
 
 // `begin` is where an allocation begins.
 interprocess_handle memory_handle(const void* begin, const error_context& context);
-// Where the other process's allocation begins in this one; each call needs a close_memory, on the same device.
+// Where the other process's allocation begins in this one; each call needs a close_memory, in the same context.
 void* open_memory(const interprocess_handle& handle, const error_context& context);
-void close_memory(int ordinal, void* begin) noexcept;
+void close_memory(const gpu_context& on, void* begin) noexcept;
 
 event_handle create_interprocess_event(const error_context& context);
 interprocess_handle handle_of(CUevent_st* event, const error_context& context);

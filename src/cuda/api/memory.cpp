@@ -2,7 +2,8 @@
 #include "cuda/api/memory.hpp"
 
 #include <cuda.h>
-#include <cuda_runtime_api.h>
+
+#include <new>
 
 #include "cuda/api/driver.hpp"
 #include "cuda/api/runtime.hpp"
@@ -11,37 +12,47 @@
 namespace sluice::cuda::api {
 namespace {
 
-void* null_if_short(cudaError_t code, void* data, std::string_view call) {
-    if (code == cudaErrorMemoryAllocation) {
-        static_cast<void>(cudaGetLastError());
-        return nullptr;
-    }
-    check(code, call);
-    return data;
+constexpr int of_no_allocation = 0;
+
+// What the driver knows of an address.
+struct known_address {
+    int memory_type = of_no_allocation;
+    int ordinal = -1;
+    int is_managed = 0;
+};
+
+// Throws device_error.
+known_address look_up(const void* data) {
+    static const auto get = driver_function<decltype(&cuPointerGetAttributes)>("cuPointerGetAttributes");
+    CUpointer_attribute which[] = {CU_POINTER_ATTRIBUTE_MEMORY_TYPE, CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL,
+                                   CU_POINTER_ATTRIBUTE_IS_MANAGED};
+    known_address found;
+    void* into[] = {&found.memory_type, &found.ordinal, &found.is_managed};
+    check_driver(get(3, which, into, address(data)), "cuPointerGetAttributes", {});
+    return found;
 }
 
 }  // namespace
 
 bool is_pinned(const void* data) noexcept {
-    cudaPointerAttributes attributes{};
-    if (cudaPointerGetAttributes(&attributes, data) == cudaSuccess)
-        return attributes.type != cudaMemoryTypeUnregistered;
-    static_cast<void>(cudaGetLastError());
-    return true;  // unknown: assume pinned, the safe answer
+    try {
+        return look_up(data).memory_type != of_no_allocation;
+    } catch (...) {
+        return true;  // unknown: assume pinned, the safe answer
+    }
 }
 
 namespace {
 
 // What the address is, when it is not device memory of this GPU; else empty.
 std::string why_not_at(int ordinal, const void* data) {
-    cudaPointerAttributes found{};
-    check(cudaPointerGetAttributes(&found, data), "cudaPointerGetAttributes");
-    switch (found.type) {
-        case cudaMemoryTypeDevice:
-            if (found.device == ordinal) return {};
-            return "memory of GPU " + std::to_string(found.device) + ", and this is GPU " + std::to_string(ordinal);
-        case cudaMemoryTypeHost: return "page-locked host memory: adopt it on a CPU device, or upload it";
-        case cudaMemoryTypeManaged: return "managed memory: copy it to memory of the GPU first";
+    const known_address found = look_up(data);
+    if (found.is_managed != 0) return "managed memory: copy it to memory of the GPU first";
+    switch (found.memory_type) {
+        case CU_MEMORYTYPE_DEVICE:
+            if (found.ordinal == ordinal) return {};
+            return "memory of GPU " + std::to_string(found.ordinal) + ", and this is GPU " + std::to_string(ordinal);
+        case CU_MEMORYTYPE_HOST: return "page-locked host memory: adopt it on a CPU device, or upload it";
         default:
             return "no memory that CUDA knows: pageable host memory, or not allocated. Upload host memory, or adopt it "
                    "on a CPU device";
@@ -80,31 +91,30 @@ std::string why_not_memory_of(int ordinal, const void* data, std::size_t bytes) 
 }
 
 bool is_memory_of(int ordinal, const void* data) noexcept {
-    cudaPointerAttributes found{};
-    if (cudaPointerGetAttributes(&found, data) == cudaSuccess)
-        return found.type == cudaMemoryTypeDevice && found.device == ordinal;
-    static_cast<void>(cudaGetLastError());
-    return false;
+    try {
+        const known_address found = look_up(data);
+        return found.memory_type == CU_MEMORYTYPE_DEVICE && found.is_managed == 0 && found.ordinal == ordinal;
+    } catch (...) {
+        return false;
+    }
 }
 
 void* allocate_device(std::size_t bytes) {
-    void* data = nullptr;
-    const cudaError_t code = cudaMalloc(&data, bytes);
-    return null_if_short(code, data, "cudaMalloc");
+    static const auto allocate = driver_function<decltype(&cuMemAlloc)>("cuMemAlloc");
+    CUdeviceptr made = 0;
+    const CUresult code = allocate(&made, bytes);
+    if (code == CUDA_ERROR_OUT_OF_MEMORY) return nullptr;
+    check_driver(code, "cuMemAlloc", {});
+    return reinterpret_cast<void*>(made);
 }
 
-void* allocate_pinned(std::size_t bytes) {
-    void* data = nullptr;
-    const cudaError_t code = cudaHostAlloc(&data, bytes, cudaHostAllocPortable);
-    return null_if_short(code, data, "cudaHostAlloc");
-}
-
-// Destructors call these two and cannot report errors; at the process's end the driver may already be unloaded.
-void free_device(void* data) noexcept {
-    free_when_possible(data, [](void* noted) noexcept { static_cast<void>(cudaFree(noted)); });
-}
-void free_pinned(void* data) noexcept {
-    free_when_possible(data, [](void* noted) noexcept { static_cast<void>(cudaFreeHost(noted)); });
+// Destructors call it, which cannot report errors.
+void free_device(const gpu_context& of, void* data) noexcept {
+    free_when_possible({data, 0, &of}, [](const freed_memory& noted) noexcept {
+        static const auto free = driver_function<decltype(&cuMemFree)>("cuMemFree");
+        const device_scope scope(*noted.of, std::nothrow);
+        if (scope.is_open()) static_cast<void>(free(address(noted.data)));
+    });
 }
 
 }  // namespace sluice::cuda::api

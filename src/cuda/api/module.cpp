@@ -43,7 +43,8 @@ std::string sm(int compute_capability) { return "sm_" + std::to_string(compute_c
             throw error(errc::bad_file, "the driver refuses the module: " + on_one_line(log), context);
         case CUDA_ERROR_OUT_OF_MEMORY: {
             memory_info left;
-            static_cast<void>(cudaMemGetInfo(&left.free_bytes, &left.total_bytes));
+            static const auto free_memory = driver_function<decltype(&cuMemGetInfo)>("cuMemGetInfo");
+            static_cast<void>(free_memory(&left.free_bytes, &left.total_bytes));
             throw out_of_memory(image.bytes.size(), left.free_bytes, context);
         }
         default: check_driver(code, "cuModuleLoadDataEx", context);

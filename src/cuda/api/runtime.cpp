@@ -6,33 +6,19 @@
 #include <nvtx3/nvToolsExt.h>
 
 #include <algorithm>
+#include <new>
 #include <string>
-#include <utility>
 
 #include "cuda/api/driver.hpp"
 
 namespace sluice::cuda::api {
-namespace {
-
-// Destructors cannot report errors, and at the process's end the driver may already be unloaded.
-void ignore(cudaError_t code) noexcept { static_cast<void>(code); }
-
-int count_of_devices() noexcept {
-    static const int count = [] {
-        int found = 0;
-        return cudaGetDeviceCount(&found) == cudaSuccess ? found : 0;
-    }();
-    return count;
-}
-
-}  // namespace
 
 int device_count(std::string& why) {
     int count = 0;
     const cudaError_t code = cudaGetDeviceCount(&count);
     if (code == cudaErrorInsufficientDriver) {
         int driver = 0;
-        ignore(cudaDriverGetVersion(&driver));
+        static_cast<void>(cudaDriverGetVersion(&driver));
         why = driver == 0 ? "no NVIDIA driver was found"
                           : "the NVIDIA driver is too old for this build: it supports CUDA " +
                                 std::to_string(driver / 1000) + "." + std::to_string(driver % 1000 / 10);
@@ -41,8 +27,9 @@ int device_count(std::string& why) {
     } else if (code != cudaSuccess) {
         why = category().message(code);
     }
+    if (code == cudaSuccess) return count;
     static_cast<void>(cudaGetLastError());
-    return code == cudaSuccess ? count : 0;
+    return 0;
 }
 
 device_properties properties(int ordinal) {
@@ -82,72 +69,74 @@ unsigned driver_version() {
     return static_cast<unsigned>(version);
 }
 
-memory_info memory(int ordinal) {
-    const device_scope scope(ordinal);
+memory_info memory(const gpu_context& of) {
+    static const auto get = driver_function<decltype(&cuMemGetInfo)>("cuMemGetInfo");
+    const device_scope scope(of);
     memory_info info;
-    check(cudaMemGetInfo(&info.free_bytes, &info.total_bytes), "cudaMemGetInfo");
+    check_driver(get(&info.free_bytes, &info.total_bytes), "cuMemGetInfo", {});
     return info;
 }
 
-device_scope::device_scope(int ordinal) {
-    if (count_of_devices() == 1) {
-        // It stays current once it is set. The driver's own functions need this on each thread.
-        thread_local bool is_current = false;
-        if (!std::exchange(is_current, true)) check(cudaSetDevice(ordinal), "cudaSetDevice");
-        return;
-    }
-    int current = 0;
-    check(cudaGetDevice(&current), "cudaGetDevice");
-    // For a thread that has not set any device, cudaGetDevice returns the first device, but the thread has no context
-    // of it, and the driver's own functions crash.
-    thread_local bool has_context = false;
-    if (current == ordinal && std::exchange(has_context, true)) return;
-    check(cudaSetDevice(ordinal), "cudaSetDevice");
-    if (current != ordinal) before_ = current;
+// Destructors call these two, which cannot report errors.
+void destroy_stream::operator()(CUstream_st* stream) const noexcept {
+    static const auto destroy = driver_function<decltype(&cuStreamDestroy)>("cuStreamDestroy");
+    const device_scope scope(*of, std::nothrow);
+    if (scope.is_open()) static_cast<void>(destroy(stream));
 }
-
-device_scope::~device_scope() {
-    if (before_ >= 0) ignore(cudaSetDevice(before_));
+void destroy_event::operator()(CUevent_st* event) const noexcept {
+    static const auto destroy = driver_function<decltype(&cuEventDestroy)>("cuEventDestroy");
+    const device_scope scope(*of, std::nothrow);
+    if (scope.is_open()) static_cast<void>(destroy(event));
 }
-
-void destroy_stream::operator()(CUstream_st* stream) const noexcept { ignore(cudaStreamDestroy(stream)); }
-void destroy_event::operator()(CUevent_st* event) const noexcept { ignore(cudaEventDestroy(event)); }
 
 stream_handle create_stream(int priority) {
-    cudaStream_t made = nullptr;
-    check(cudaStreamCreateWithPriority(&made, cudaStreamNonBlocking, priority), "cudaStreamCreateWithPriority");
-    return stream_handle(made);
+    static const auto create = driver_function<decltype(&cuStreamCreateWithPriority)>("cuStreamCreateWithPriority");
+    CUstream made = nullptr;
+    check_driver(create(&made, CU_STREAM_NON_BLOCKING, priority), "cuStreamCreateWithPriority", {});
+    return {made, destroy_stream{device_scope::innermost()}};
 }
 
 int nearest_priority(int asked) {
+    static const auto get = driver_function<decltype(&cuCtxGetStreamPriorityRange)>("cuCtxGetStreamPriorityRange");
     int least = 0, greatest = 0;  // the greatest priority has the lowest number
-    check(cudaDeviceGetStreamPriorityRange(&least, &greatest), "cudaDeviceGetStreamPriorityRange");
+    check_driver(get(&least, &greatest), "cuCtxGetStreamPriorityRange", {});
     return std::clamp(asked, greatest, least);
 }
 
 event_handle create_event(event_use use) {
-    unsigned flags = cudaEventDisableTiming;
-    if (use == event_use::sleeping) flags |= cudaEventBlockingSync;
-    if (use == event_use::timing) flags = cudaEventDefault;
-    cudaEvent_t made = nullptr;
-    check(cudaEventCreateWithFlags(&made, flags), "cudaEventCreateWithFlags");
-    return event_handle(made);
+    static const auto create = driver_function<decltype(&cuEventCreate)>("cuEventCreate");
+    unsigned flags = CU_EVENT_DISABLE_TIMING;
+    if (use == event_use::sleeping) flags |= CU_EVENT_BLOCKING_SYNC;
+    if (use == event_use::timing) flags = CU_EVENT_DEFAULT;
+    CUevent made = nullptr;
+    check_driver(create(&made, flags), "cuEventCreate", {});
+    return {made, destroy_event{device_scope::innermost()}};
 }
 
 void synchronize(CUstream_st* stream) {
     static const auto synchronize_stream = driver_function<decltype(&cuStreamSynchronize)>("cuStreamSynchronize");
     check_driver(synchronize_stream(stream), "cuStreamSynchronize", {});
 }
-void synchronize(CUevent_st* event) { check(cudaEventSynchronize(event), "cudaEventSynchronize"); }
-
-static_assert(static_cast<int>(cudaSuccess) == success && static_cast<int>(cudaErrorNotReady) == not_ready);
-int query(CUstream_st* stream) noexcept { return cudaStreamQuery(stream); }
-bool is_capturing(CUstream_st* stream) noexcept {
-    cudaStreamCaptureStatus status = cudaStreamCaptureStatusNone;
-    return cudaStreamIsCapturing(stream, &status) == cudaSuccess && status != cudaStreamCaptureStatusNone;
+void synchronize(CUevent_st* event) {
+    static const auto synchronize_event = driver_function<decltype(&cuEventSynchronize)>("cuEventSynchronize");
+    check_driver(synchronize_event(event), "cuEventSynchronize", {});
 }
 
-int query(CUevent_st* event) noexcept { return cudaEventQuery(event); }
+static_assert(CUDA_SUCCESS == success && CUDA_ERROR_NOT_READY == not_ready);
+int query(CUstream_st* stream) noexcept {
+    static const auto query_stream = driver_function<decltype(&cuStreamQuery)>("cuStreamQuery");
+    return query_stream(stream);
+}
+bool is_capturing(CUstream_st* stream) noexcept {
+    static const auto get = driver_function<decltype(&cuStreamIsCapturing)>("cuStreamIsCapturing");
+    CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_NONE;
+    return get(stream, &status) == CUDA_SUCCESS && status != CU_STREAM_CAPTURE_STATUS_NONE;
+}
+
+int query(CUevent_st* event) noexcept {
+    static const auto query_event = driver_function<decltype(&cuEventQuery)>("cuEventQuery");
+    return query_event(event);
+}
 
 void record(CUevent_st* event, CUstream_st* stream) {
     static const auto record_event = driver_function<decltype(&cuEventRecord)>("cuEventRecord");
@@ -176,17 +165,20 @@ int ordinal_of(CUstream_st* stream) {
 }
 
 void record_foreign(CUevent_st* event, CUstream_st* stream) {
-    const unsigned flags = is_capturing(stream) ? cudaEventRecordExternal : cudaEventRecordDefault;
-    check(cudaEventRecordWithFlags(event, stream, flags), "cudaEventRecordWithFlags");
+    static const auto record_event = driver_function<decltype(&cuEventRecordWithFlags)>("cuEventRecordWithFlags");
+    const unsigned flags = is_capturing(stream) ? CU_EVENT_RECORD_EXTERNAL : CU_EVENT_RECORD_DEFAULT;
+    check_driver(record_event(event, stream, flags), "cuEventRecordWithFlags", {});
 }
 void wait_for_foreign(CUstream_st* stream, CUevent_st* event) {
-    const unsigned flags = is_capturing(stream) ? cudaEventWaitExternal : cudaEventWaitDefault;
-    check(cudaStreamWaitEvent(stream, event, flags), "cudaStreamWaitEvent");
+    static const auto wait_for_event = driver_function<decltype(&cuStreamWaitEvent)>("cuStreamWaitEvent");
+    const unsigned flags = is_capturing(stream) ? CU_EVENT_WAIT_EXTERNAL : CU_EVENT_WAIT_DEFAULT;
+    check_driver(wait_for_event(stream, event, flags), "cuStreamWaitEvent", {});
 }
 
 float elapsed_milliseconds(CUevent_st* earlier, CUevent_st* later) {
+    static const auto elapsed = driver_function<decltype(&cuEventElapsedTime)>("cuEventElapsedTime");
     float milliseconds = 0;
-    check(cudaEventElapsedTime(&milliseconds, earlier, later), "cudaEventElapsedTime");
+    check_driver(elapsed(&milliseconds, earlier, later), "cuEventElapsedTime", {});
     return milliseconds;
 }
 

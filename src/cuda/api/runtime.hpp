@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "cuda/api/gpu_context.hpp"
 #include "sluice/base/error.hpp"
 #include "sluice/runtime/command.hpp"
 #include "sluice/runtime/interpreter.hpp"
@@ -26,26 +27,17 @@ int device_count(std::string& why);
 device_properties properties(int ordinal);
 std::string bus_id(int ordinal);  // "0000:1b:00.0"
 unsigned driver_version();        // 13000: CUDA 13.0
-memory_info memory(int ordinal);
-
-// Makes a device current for the calling thread, and restores the previous one at the end of the scope.
-class device_scope {
-public:
-    explicit device_scope(int ordinal);
-    device_scope(const device_scope&) = delete;  // the destructor restores the device
-    device_scope& operator=(const device_scope&) = delete;
-    ~device_scope();
-
-private:
-    int before_ = -1;  // -1: nothing to restore
-};
+memory_info memory(const gpu_context& of);
 
 // --- handles --------------------------------------------------------------------------------------------
 
+// They destroy a handle on any thread, while its context is usable; after that, nothing is left to be destroyed.
 struct destroy_stream {
+    const gpu_context* of = nullptr;
     void operator()(CUstream_st* stream) const noexcept;
 };
 struct destroy_event {
+    const gpu_context* of = nullptr;
     void operator()(CUevent_st* event) const noexcept;
 };
 using stream_handle = std::unique_ptr<CUstream_st, destroy_stream>;
@@ -53,13 +45,14 @@ using event_handle = std::unique_ptr<CUevent_st, destroy_event>;
 
 enum class event_use { ordering, sleeping, timing };
 
+// These create in the context of the innermost scope.
 stream_handle create_stream(int priority);  // does not synchronise with the legacy default stream
 int nearest_priority(int asked);            // the nearest that the current device supports
 event_handle create_event(event_use use);
 
 // --- streams and events -----------------------------------------------------------------------------------
 
-// The functions of a stream, and record and wait, call the driver: the stream's device must be current.
+// The stream's device must be current: a device_scope is open.
 void synchronize(CUstream_st* stream);
 void synchronize(CUevent_st* event);
 constexpr int success = 0;

@@ -12,8 +12,8 @@ namespace sluice::cuda::api {
 namespace {
 
 struct noted {
-    void* data;
-    void (*free)(void*) noexcept;
+    freed_memory memory;
+    void (*free)(const freed_memory&) noexcept;
 };
 
 struct note_list {
@@ -52,23 +52,23 @@ void end_staying_kernel() noexcept {
         over.swap(notes().all);
         ++notes().running;
     }
-    for (const noted& each : over) each.free(each.data);
+    for (const noted& each : over) each.free(each.memory);
     end_call();
 }
 
-void free_when_possible(void* data, void (*free)(void*) noexcept) noexcept {
+void free_when_possible(const freed_memory& memory, void (*free)(const freed_memory&) noexcept) noexcept {
     {
         const std::lock_guard lock(notes().mutex);
         if (notes().kernels != 0) {
             try {
-                notes().all.push_back({data, free});
+                notes().all.push_back({memory, free});
             } catch (...) {  // NOLINT(bugprone-empty-catch): no memory for the note; a leak is better than a hang
             }
             return;
         }
         ++notes().running;
     }
-    free(data);
+    free(memory);
     end_call();
 }
 

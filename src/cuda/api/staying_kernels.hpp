@@ -7,8 +7,10 @@
 #pragma once
 
 #include <chrono>
+#include <cstddef>
 #include <string_view>
 
+#include "cuda/api/gpu_context.hpp"
 #include "sluice/base/error.hpp"
 
 namespace sluice::cuda::api {
@@ -20,8 +22,13 @@ namespace sluice::cuda::api {
 // It has ended, or was not launched. Frees what has been noted.
 void end_staying_kernel() noexcept;
 
+struct freed_memory {
+    void* data;
+    std::size_t bytes;
+    const gpu_context* of;
+};
 // Frees the memory by `free`, now or later.
-void free_when_possible(void* data, void (*free)(void*) noexcept) noexcept;
+void free_when_possible(const freed_memory& memory, void (*free)(const freed_memory&) noexcept) noexcept;
 
 // While it lives no kernel stays, and none begins. A thread may have several. Its owner does not wait for other threads
 // of the process: one of them may be about to begin a kernel that stays.

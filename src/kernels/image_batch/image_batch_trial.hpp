@@ -19,8 +19,11 @@ struct trial_memory {
     trial_memory(const trial_memory&) = delete;  // it owns memory
     trial_memory& operator=(const trial_memory&) = delete;
     ~trial_memory() {
-        if (data != nullptr) cuda::api::free_device(data);
+        if (data != nullptr) cuda::api::free_device(of_, data);
     }
+
+private:
+    const cuda::api::gpu_context& of_ = *cuda::api::device_scope::innermost();
 };
 
 // Has a stream of its own.
