@@ -49,6 +49,7 @@ NAVIGATION = [
         "docs/ordering.md",
         "docs/memory.md",
         "docs/memory_of_others.md",
+        "docs/beside_other_cuda.md",
         "docs/block_launches.md",
         "docs/loops.md",
         "docs/graphs.md",
