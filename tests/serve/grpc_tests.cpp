@@ -88,6 +88,7 @@ TEST(grpc, says_what_the_server_and_its_models_are) {
     ModelMetadataResponse got;
     ASSERT_TRUE(server.stub->ModelMetadata(&context, request, &got).ok());
     EXPECT_EQ(got.platform(), "fake");
+    EXPECT_EQ(got.properties().at("rows"), "proven");
     EXPECT_THAT(got.versions(), ::testing::ElementsAre("1"));
     ASSERT_EQ(got.inputs_size(), 1);
     EXPECT_EQ(got.inputs(0).name(), "x");

@@ -3,14 +3,19 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstdint>
+#include <limits>
+#include <map>
 #include <memory>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "nn/small_models.hpp"
+#include "nn/support/row_recipes.hpp"
 #include "serve/support/fake_engine.hpp"
 #include "serve/support/network_on_cpu.hpp"
 #include "sluice/serve/served_model.hpp"
@@ -126,6 +131,48 @@ TEST(joined_rows, a_condition_on_the_batch_is_not_joined) {
 
 TEST(joined_rows, one_scale_for_the_batch_is_not_joined_though_only_a_label_comes_out) {
     EXPECT_EQ(expect_answers_as_alone(quantized_label(), {.max_delay_us = 5000}), 1U);
+}
+
+bool are_near(const std::vector<float>& a, std::span<const float> b) {
+    if (a.size() != b.size()) return false;
+    float magnitude = 0;
+    for (const float each : b)
+        if (std::isfinite(each)) magnitude = std::max(magnitude, std::abs(each));
+    for (std::size_t i = 0; i < a.size(); ++i) {
+        const bool is_same = a[i] == b[i] || (std::isnan(a[i]) && std::isnan(b[i]));
+        if (!is_same && !(std::abs(a[i] - b[i]) <= 1e-5f * magnitude)) return false;
+    }
+    return true;
+}
+
+// Each operator that gives f32 is served to clients whose rows differ by powers of ten; one row is not finite.
+TEST(joined_rows, answers_of_each_operator_are_those_of_the_row_alone) {
+    runtime machine;
+    std::size_t joined = 0, one_by_one = 0;
+    for (const nn::testing::row_recipe& each : nn::testing::row_recipes()) {
+        nn::testing::row_network written(each.opset);
+        written.give(each.write(written, "x").front());
+        const auto network = std::make_shared<network_on_cpu>(machine.find("cpu"), written.finished());
+        std::vector<std::vector<float>> rows;
+        for (int i = 0; i < 6; ++i) rows.push_back(row_number(i));
+        rows.push_back({std::numeric_limits<float>::quiet_NaN(), 1, std::numeric_limits<float>::infinity(), -2});
+        std::vector<std::vector<nn::any_tensor>> alone;
+        for (const auto& row : rows) alone.push_back(network->run({nn::any_tensor(row, {1, 4})}));
+        if (alone.front().front().type() != io::dtype::f32) continue;
+        const auto served = served_model::make("m", 1, network, {.max_delay_us = 2000});
+        network->most_rows = 0;
+        std::vector<std::shared_ptr<test_call>> calls;
+        for (const auto& row : rows) {
+            calls.push_back(std::make_shared<test_call>(row, std::vector<std::size_t>{1, 4}));
+            served->submit(calls.back());
+        }
+        for (std::size_t i = 0; i < rows.size(); ++i)
+            EXPECT_TRUE(are_near(calls[i]->get(), alone[i].front().values<float>())) << each.op << ", row " << i;
+        ++(network->most_rows > 1 ? joined : one_by_one);
+        EXPECT_TRUE(network->rows().is_along_first_axes() || network->most_rows == 1U) << each.op;
+    }
+    EXPECT_GT(joined, 50U);
+    EXPECT_GT(one_by_one, 10U);
 }
 
 TEST(joined_rows, the_reason_names_the_operator_in_the_way) {

@@ -237,6 +237,7 @@ void inference_service::model_metadata(call& from) noexcept {
             response.set_platform(model->network().platform());
             for (const nn::value_info& each : model->network().inputs()) add_tensor(*response.add_inputs(), each);
             for (const nn::value_info& each : model->network().outputs()) add_tensor(*response.add_outputs(), each);
+            (*response.mutable_properties())["rows"] = model->network().rows().text();
         });
 }
 
