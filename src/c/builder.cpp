@@ -39,9 +39,12 @@ nn::model_builder::value value_at(const sluice_builder& in, std::size_t place, s
 
 nn::named_attribute attribute_of(const sluice_attribute& from, std::string_view function) {
     const std::string name = &require(from.name, function, "the name of an attribute");
-    const bool is_list = from.kind == SLUICE_INTEGERS || from.kind == SLUICE_NUMBERS;
-    if (is_list && from.count != 0 && from.integers == nullptr && from.numbers == nullptr)
-        refuse(function, "the list of the attribute '" + name + "' is null");
+    const bool is_integers = from.kind == SLUICE_INTEGERS;
+    if ((is_integers || from.kind == SLUICE_NUMBERS) && from.count != 0) {
+        const void* const list = is_integers ? static_cast<const void*>(from.integers) : from.numbers;
+        if (list == nullptr) refuse(function, "the list of the attribute '" + name + "' is null");
+        require_count(from.count, function, "numbers of the attribute '" + name + "'");
+    }
     switch (from.kind) {
         case SLUICE_INTEGER: return {name, from.integer};
         case SLUICE_NUMBER: return {name, from.number};
@@ -71,6 +74,7 @@ sluice_status sluice_builder_input(sluice_builder* builder, const char* name, co
         sluice_builder& to = require(builder, here, "builder");
         const std::string called = &require(name, here, "name");
         if (rank != 0) require(dimensions, here, "dimensions");
+        require_rank(rank, [&](const std::string& why) { refuse(here, "the input " + why); });
         require(value, here, "value");
         const auto of = dtype_from(type);
         if (!of) refuse(here, "type " + std::to_string(type) + " is none of sluice_type");
@@ -109,6 +113,9 @@ sluice_status sluice_builder_node(sluice_builder* builder, const char* op, const
         if (count != 0) require(inputs, here, "inputs");
         if (attribute_count != 0) require(attributes, here, "attributes");
         require(outputs, here, "outputs");
+        require_count(count, here, "inputs");
+        require_count(attribute_count, here, "attributes");
+        require_count(output_count, here, "outputs");
         std::vector<nn::named_attribute> with;
         with.reserve(attribute_count);
         for (std::size_t i = 0; i < attribute_count; ++i) with.push_back(attribute_of(attributes[i], here));

@@ -159,6 +159,7 @@ sluice_status sluice_result_lend(const sluice_result* result, void* cuda_stream)
         const std::string_view here = "sluice_result_lend";
         const sluice_result& of = require(result, here, "result");
         if (!of.lent) refuse(here, "the outputs are in host memory, which needs no stream", errc::unsupported);
+        of.origin.require(here, "result");
         of.lent->lend_to(cuda_stream);
     });
 }

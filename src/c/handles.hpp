@@ -11,6 +11,7 @@
 #include <string>
 #include <vector>
 
+#include "c/made_here.hpp"
 #include "sluice/c/sluice.h"
 #include "sluice/nn/network.hpp"
 #include "sluice/runtime/runtime.hpp"
@@ -60,10 +61,12 @@ struct sluice_runtime {
     sluice::runtime_options options;
     std::vector<sluice::device*> devices;
     std::string why_no_gpu;
+    const sluice::c::made_here birth = {};
 };
 
 struct sluice_network {
     std::shared_ptr<const sluice::c::loaded_network> held;
+    const sluice::c::made_here birth = {};
 };
 
 struct sluice_result {
@@ -78,4 +81,5 @@ struct sluice_result {
     std::vector<sluice::nn::any_tensor> outputs;  // in host memory, or all on a GPU; no other tensor has theirs
     std::vector<std::vector<std::int64_t>> shapes;
     std::unique_ptr<sluice::c::lent_memory> lent;  // of outputs on a GPU; destroyed before they are
+    const sluice::c::made_here origin = {};        // outputs in host memory may be read and freed in a child too
 };

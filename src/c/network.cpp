@@ -82,8 +82,9 @@ sluice_network* load(const sluice_runtime& runtime, const sluice_network_options
     }
     const nn::precision precision = precision_named(options.precision, function);
     device& on = runtime.machine->find(options.device != nullptr ? options.device : "auto");
-    return new sluice_network{std::make_shared<const loaded_network>(
-        runtime, on, options.streams != 0 ? options.streams : usual_streams, std::move(read), precision)};
+    return new sluice_network{
+        .held = std::make_shared<const loaded_network>(
+            runtime, on, options.streams != 0 ? options.streams : usual_streams, std::move(read), precision)};
 }
 
 // Of inputs or of outputs.
@@ -170,7 +171,7 @@ sluice_status sluice_network_load_memory(sluice_runtime* runtime, const void* fi
     });
 }
 
-void sluice_network_destroy(sluice_network* network) { delete network; }
+void sluice_network_destroy(sluice_network* network) { destroy_if_here(network); }
 
 sluice_status sluice_network_input_count(const sluice_network* network, size_t* count) {
     return guarded([&] {

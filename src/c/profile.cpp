@@ -7,6 +7,8 @@
 using namespace sluice;
 using namespace sluice::c;
 
+constexpr std::size_t most_runs = 1'000'000;
+
 struct sluice_profile {
     profiling::network_profile of;
 };
@@ -18,6 +20,7 @@ sluice_status sluice_network_profile(const sluice_network* network, const sluice
         const loaded_network& what = *require(network, here, "network").held;
         require(profile, here, "profile");
         if (runs == 0) refuse(here, "a profile needs at least one run");
+        require_at_most(runs, most_runs, here, "runs");
         const auto given = inputs_from(what, inputs, count, input_memory::of_call, here);
         for (const nn::any_tensor& each : given)
             if (each && !each.is_on_host()) refuse(here, "a profile takes inputs in host memory");

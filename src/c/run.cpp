@@ -159,7 +159,10 @@ sluice_status sluice_result_output(const sluice_result* result, size_t index, sl
     });
 }
 
-void sluice_result_destroy(sluice_result* result) { delete result; }
+void sluice_result_destroy(sluice_result* result) {
+    if (result != nullptr && result->lent != nullptr && !result->origin.is_here()) return;
+    delete result;
+}
 
 // --- runs that are submitted ---------------------------------------------------------------------------------
 
@@ -250,5 +253,5 @@ sluice_status sluice_run_wait(const sluice_run* run, int64_t nanoseconds, sluice
 }
 
 void sluice_run_destroy(sluice_run* run) {
-    if (run != nullptr) run->release();
+    if (run != nullptr && run->birth.is_here()) run->release();
 }

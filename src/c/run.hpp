@@ -22,6 +22,8 @@ struct sluice_run {
                sluice_callback callback, void* context);
     sluice_run(const sluice_run&) = delete;  // the notice points to it
 
+    const sluice::c::made_here birth;
+
     // Once. From here on the end may come, which gives up its ownership.
     void start() noexcept { notice_.get()->start(); }
     void release() noexcept {

@@ -1,17 +1,24 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "sluice/runtime/runtime.hpp"
 
+#include <cstddef>
+
 #include "c/handles.hpp"
 #include "c/options.hpp"
 
 using namespace sluice;
 using namespace sluice::c;
 
+// More threads are a mistake.
+constexpr std::size_t most_cpu_devices = 1024, most_cpu_workers = 4096;
+
 sluice_status sluice_runtime_create(const sluice_runtime_options* options, sluice_runtime** runtime) {
     return guarded([&] {
         const std::string_view here = "sluice_runtime_create";
         require(runtime, here, "runtime");
         const auto given = read_options(options, sizeof(sluice_runtime_options), here);
+        require_at_most(given.cpu_devices, most_cpu_devices, here, "cpu_devices");
+        require_at_most(given.cpu_workers, most_cpu_workers, here, "cpu_workers");
         auto made = std::make_unique<sluice_runtime>();
         made->options = {.cpu_devices = given.cpu_devices != 0 ? given.cpu_devices : 1,
                          .cpu_workers = given.cpu_workers,
@@ -24,7 +31,7 @@ sluice_status sluice_runtime_create(const sluice_runtime_options* options, sluic
     });
 }
 
-void sluice_runtime_destroy(sluice_runtime* runtime) { delete runtime; }
+void sluice_runtime_destroy(sluice_runtime* runtime) { destroy_if_here(runtime); }
 
 sluice_status sluice_runtime_device_count(const sluice_runtime* runtime, size_t* count) {
     return guarded([&] {

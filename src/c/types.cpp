@@ -13,8 +13,6 @@
 namespace sluice::c {
 namespace {
 
-// A wrong pointer often shows as a wild rank.
-constexpr std::size_t most_dimensions = 64;
 // From here on the input of a run on a CPU device is not copied. Adopted memory costs a wake-up of the runtime's
 // thread, some microseconds, which is what copying that many bytes costs.
 constexpr std::size_t adopted_bytes = std::size_t{64} << 10;
@@ -29,10 +27,7 @@ template <typename Refuse>
 checked_tensor checked(const sluice_tensor& given, const Refuse& refuse_it) {
     const std::optional<io::dtype> type = dtype_from(given.type);
     if (!type) refuse_it("has type " + std::to_string(given.type) + ", which is none of sluice_type");
-    if (given.rank > most_dimensions) {
-        refuse_it("has " + std::to_string(given.rank) + " dimensions; at most " + std::to_string(most_dimensions) +
-                  " are possible");
-    }
+    require_rank(given.rank, refuse_it);
     if (given.shape == nullptr && given.rank != 0) refuse_it("has dimensions, and its shape is null");
     std::vector<std::size_t> shape(given.rank);
     for (std::size_t i = 0; i < given.rank; ++i) {
@@ -129,7 +124,11 @@ sluice_type type_from(io::dtype type) noexcept {
 std::vector<nn::any_tensor> inputs_from(const loaded_network& network, const sluice_tensor* inputs, std::size_t count,
                                         input_memory lasts, std::string_view function) {
     if (count != 0) require(inputs, function, "inputs");
-    if (count != network.network.inputs().size()) return std::vector<nn::any_tensor>(count);  // the network refuses it
+    if (const std::size_t needed = network.network.inputs().size(); count != needed) {
+        refuse(function,
+               "the network takes " + std::to_string(needed) + " inputs, and is given " + std::to_string(count),
+               errc::shape_mismatch);
+    }
     std::vector<nn::any_tensor> made;
     made.reserve(count);
     for (std::size_t i = 0; i < count; ++i) made.push_back(input_reader(network, i, function).read(inputs[i], lasts));

@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <optional>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -23,6 +24,15 @@ enum class input_memory { of_whole_run, of_call };
 // a whole run on a CPU device.
 std::vector<nn::any_tensor> inputs_from(const loaded_network& network, const sluice_tensor* inputs, std::size_t count,
                                         input_memory lasts, std::string_view function);
+
+// A wrong pointer often shows as a wild rank, which refuse_it(text) refuses.
+constexpr std::size_t most_dimensions = 64;
+template <typename Refuse>
+void require_rank(std::size_t rank, const Refuse& refuse_it) {
+    if (rank <= most_dimensions) return;
+    refuse_it("has " + std::to_string(rank) + " dimensions; at most " + std::to_string(most_dimensions) +
+              " are possible");
+}
 
 // A copy of a tensor in host memory. Throws errc::invalid_argument for another one, and for what is wrong with it.
 nn::any_tensor host_copy(const sluice_tensor& from, std::string_view function);

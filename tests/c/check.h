@@ -57,6 +57,7 @@ extern float logits[DIGIT_ROWS * DIGIT_CLASSES];
 /* The tests; main calls each. */
 void test_networks(void);
 void test_errors(void);
+void test_forks(void);
 void test_runs(void);
 void test_page(void);
 

@@ -98,6 +98,72 @@ static void options_are_checked(sluice_runtime* runtime) {
     CHECK(machine == NULL && network == NULL);
 }
 
+/* Sizes and counts that are mistakes: refused, and nothing behind them is read. */
+static void wild_sizes_are_refused(sluice_runtime* runtime, sluice_network* network) {
+    const sluice_status wrong = SLUICE_INVALID_ARGUMENT;
+    const char* const file = path_of("models/digits.onnx");
+    const sluice_tensor row = {pixels, one_row, 2, SLUICE_F32, SLUICE_HOST};
+    sluice_runtime* machine = NULL;
+    sluice_network* other = NULL;
+    sluice_result* result = NULL;
+    sluice_run* run = NULL;
+    sluice_profile* profile = NULL;
+    const sluice_runtime_options endless = {.size = SIZE_MAX};
+    const sluice_runtime_options devices = {.size = sizeof(devices), .cpu_devices = SIZE_MAX, .without_cuda = 1};
+    const sluice_runtime_options workers = {.size = sizeof(workers), .cpu_workers = SIZE_MAX, .without_cuda = 1};
+    CHECK_FAILS(wrong, "sizeof", sluice_runtime_create(&endless, &machine));
+    CHECK_FAILS(wrong, "cpu_devices", sluice_runtime_create(&devices, &machine));
+    CHECK_FAILS(wrong, "cpu_workers", sluice_runtime_create(&workers, &machine));
+    const sluice_network_options beyond = {.size = SIZE_MAX};
+    CHECK_FAILS(wrong, "sizeof", sluice_network_load(runtime, file, &beyond, &other));
+    CHECK_FAILS(wrong, "sizeof", sluice_network_load_memory(runtime, "x", 1, NULL, &beyond, &other));
+    CHECK_FAILS(SLUICE_BAD_FILE, "2 GiB", sluice_network_load_memory(runtime, "x", SIZE_MAX, NULL, NULL, &other));
+    sluice_device_info device = {.size = SIZE_MAX};
+    sluice_value_info value = {.size = SIZE_MAX};
+    sluice_rounding_info rounding = {.size = SIZE_MAX};
+    CHECK_FAILS(wrong, "sizeof", sluice_runtime_device(runtime, 0, &device));
+    CHECK_FAILS(wrong, "sizeof", sluice_network_input(network, 0, &value));
+    CHECK_FAILS(wrong, "sizeof", sluice_network_output(network, 0, &value));
+    CHECK_FAILS(wrong, "sizeof", sluice_network_rounding(network, &rounding));
+    CHECK_FAILS(SLUICE_SHAPE_MISMATCH, "takes 1 inputs", sluice_network_run(network, &row, SIZE_MAX, &result));
+    CHECK_FAILS(SLUICE_SHAPE_MISMATCH, "takes 1 inputs",
+                sluice_network_submit(network, &row, SIZE_MAX, NULL, NULL, &run));
+    CHECK_FAILS(SLUICE_SHAPE_MISMATCH, "takes 1 inputs",
+                sluice_network_forward(network, &row, SIZE_MAX, NULL, NULL, &result));
+    float into[DIGIT_CLASSES];
+    const int64_t shape[2] = {1, DIGIT_CLASSES};
+    const sluice_buffer buffer = {into, shape, 2, SLUICE_F32};
+    CHECK_FAILS(SLUICE_SHAPE_MISMATCH, "buffers for", sluice_network_run_into(network, &row, 1, &buffer, SIZE_MAX));
+    CHECK_FAILS(wrong, "runs", sluice_network_profile(network, &row, 1, SIZE_MAX, &profile));
+    CHECK(machine == NULL && other == NULL && result == NULL && run == NULL && profile == NULL);
+}
+
+static void builders_are_checked(void) {
+    const sluice_status wrong = SLUICE_INVALID_ARGUMENT;
+    sluice_builder* builder = NULL;
+    size_t x = 0, y = 99;
+    const sluice_dimension length = {4, NULL};
+    const float number = 1;
+    const int64_t integer = 0;
+    CHECK_OK(sluice_builder_create(NULL, &builder));
+    CHECK_FAILS(wrong, "at most 64", sluice_builder_input(builder, "x", &length, SIZE_MAX, SLUICE_F32, &x));
+    CHECK_OK(sluice_builder_input(builder, "x", &length, 1, SLUICE_F32, &x));
+    /* The list that the kind names, whatever the other one is. */
+    const sluice_attribute no_integers = {.name = "axes", .kind = SLUICE_INTEGERS, .numbers = &number, .count = 1};
+    const sluice_attribute no_numbers = {.name = "axes", .kind = SLUICE_NUMBERS, .integers = &integer, .count = 1};
+    const sluice_attribute endless = {.name = "axes", .kind = SLUICE_INTEGERS, .integers = &integer, .count = SIZE_MAX};
+    CHECK_FAILS(wrong, "list of the attribute 'axes' is null",
+                sluice_builder_node(builder, "Relu", &x, 1, &no_integers, 1, &y, 1));
+    CHECK_FAILS(wrong, "list of the attribute 'axes' is null",
+                sluice_builder_node(builder, "Relu", &x, 1, &no_numbers, 1, &y, 1));
+    CHECK_FAILS(wrong, "are too many", sluice_builder_node(builder, "Relu", &x, 1, &endless, 1, &y, 1));
+    CHECK_FAILS(wrong, "are too many", sluice_builder_node(builder, "Relu", &x, SIZE_MAX, NULL, 0, &y, 1));
+    CHECK_FAILS(wrong, "are too many", sluice_builder_node(builder, "Relu", &x, 1, &endless, SIZE_MAX, &y, 1));
+    CHECK_FAILS(wrong, "are too many", sluice_builder_node(builder, "Relu", &x, 1, NULL, 0, &y, SIZE_MAX));
+    CHECK(y == 99);
+    sluice_builder_destroy(builder);
+}
+
 static void files_are_checked(sluice_runtime* runtime) {
     sluice_network* network = NULL;
     CHECK_FAILS(SLUICE_IO_FAILED, "nowhere.onnx", sluice_network_load(runtime, "nowhere.onnx", NULL, &network));
@@ -311,6 +377,8 @@ void test_errors(void) {
     sluice_network* const network = load(runtime, "models/digits.onnx");
     null_pointers(runtime, network);
     options_are_checked(runtime);
+    wild_sizes_are_refused(runtime, network);
+    builders_are_checked();
     files_are_checked(runtime);
     inputs_are_checked(network);
     buffers_are_checked(network);

@@ -55,6 +55,8 @@ int main(void) {
     test_errors();
     sluice_watch_test("runs");
     test_runs();
+    sluice_watch_test("forks");
+    test_forks();
     sluice_watch_test("page");
     test_page();
     sluice_end_watch();

@@ -23,6 +23,10 @@
  * takes NULL too. The order does not matter: a network keeps its runtime, a run keeps its network, and a result needs
  * neither. Strings and arrays that a function gives belong to the object that was asked, and live as long as it does.
  *
+ * Forks. In a child process, what needs the library's threads and was made before the fork (a runtime, a network, a
+ * run, a result in a GPU's memory) is refused with SLUICE_RUNTIME_CLOSED, and destroying it does nothing. What the
+ * child makes itself works; on a GPU only where the parent has not used CUDA. Results in host memory stay.
+ *
  * Threads. All functions may be called on any thread, and on one object at the same time, except that nothing else may
  * use an object while it is destroyed.
  *
@@ -59,7 +63,7 @@ enum {
     SLUICE_OUT_OF_MEMORY = 4,
     SLUICE_UNSUPPORTED = 5,    /* this build, device or version cannot do what was requested */
     SLUICE_DEVICE_FAILED = 6,  /* the device reported a fault and accepts no more work; or a library on it failed */
-    SLUICE_RUNTIME_CLOSED = 7, /* the runtime that owned the device has been destroyed */
+    SLUICE_RUNTIME_CLOSED = 7, /* the runtime that owned the device has been destroyed, or is not in this process */
     SLUICE_TIMED_OUT = 8,      /* the run is not complete yet */
     SLUICE_CANCELED = 9,
     SLUICE_GRAPH_REFUSED = 10,
