@@ -57,6 +57,8 @@ int main(void) {
     test_runs();
     sluice_watch_test("forks");
     test_forks();
+    sluice_watch_test("same bits");
+    test_same_bits();
     sluice_watch_test("page");
     test_page();
     sluice_end_watch();
