@@ -14,13 +14,15 @@ nb::handle device_type;  // kept for the process's life
 
 class machine {
 public:
-    machine(std::size_t cpu_devices, std::size_t cpu_workers, std::uint64_t cpu_memory_bytes, bool cuda) {
+    machine(std::size_t cpu_devices, std::size_t cpu_workers, std::uint64_t cpu_memory_bytes, bool cuda,
+            bool flush_denormals) {
         sluice_runtime_options options{};
         options.size = sizeof(options);
         options.cpu_devices = cpu_devices;
         options.cpu_workers = cpu_workers;
         options.cpu_memory_bytes = cpu_memory_bytes;
         options.without_cuda = cuda ? 0 : 1;
+        options.flush_denormals = flush_denormals ? 1 : 0;
         sluice_status status = SLUICE_OK;
         {
             const nb::gil_scoped_release without_gil;
@@ -126,8 +128,9 @@ void set_device_type(nb::object type) { device_type = type.release(); }
 
 void bind_runtime(nb::module_& in) {
     nb::class_<machine>(in, "Runtime", "Owns devices, their memory and their threads. It ends with its last network.")
-        .def(nb::init<std::size_t, std::size_t, std::uint64_t, bool>(), nb::kw_only(), nb::arg("cpu_devices") = 1,
-             nb::arg("cpu_workers") = 0, nb::arg("cpu_memory_bytes") = 0, nb::arg("cuda") = true)
+        .def(nb::init<std::size_t, std::size_t, std::uint64_t, bool, bool>(), nb::kw_only(), nb::arg("cpu_devices") = 1,
+             nb::arg("cpu_workers") = 0, nb::arg("cpu_memory_bytes") = 0, nb::arg("cuda") = true,
+             nb::arg("flush_denormals") = false)
         .def_prop_ro("devices", &machine::devices)
         .def_prop_ro("why_no_gpu", &machine::why_no_gpu)
         .def("load", load, nb::arg("path"), nb::arg("device") = "auto", nb::kw_only(), nb::arg("streams") = 0,

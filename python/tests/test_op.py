@@ -245,3 +245,12 @@ def test_an_operation_has_no_truth():
             asks()
     with pytest.raises(TypeError, match="unhashable"):
         {x}
+
+
+def test_numbers_near_0_are_flushed_on_request():
+    near_0 = numpy.array([1e-40, 2], "float32")
+    kept, flushed = sluice.Runtime(cuda=False), sluice.Runtime(cuda=False, flush_denormals=True)
+    pipeline = op.download(op.upload(near_0) * 0.5)
+    assert op.sync(pipeline, runtime=kept)[0] == near_0[0] / 2
+    assert op.sync(pipeline, runtime=flushed).tolist() == [0, 1]
+    assert near_0[0] / 2 != 0  # this thread computes as before

@@ -2,13 +2,16 @@
 #include "sluice/runtime/runtime.hpp"
 
 #include <cstddef>
+#include <optional>
 
 #include "c/handles.hpp"
 #include "c/options.hpp"
+#include "sluice/runtime/flush_denormals.hpp"
 
 using namespace sluice;
 using namespace sluice::c;
 
+constexpr std::size_t first_runtime_options_size = offsetof(sluice_runtime_options, flush_denormals);  // in version 1.0
 // More threads are a mistake.
 constexpr std::size_t most_cpu_devices = 1024, most_cpu_workers = 4096;
 
@@ -16,7 +19,7 @@ sluice_status sluice_runtime_create(const sluice_runtime_options* options, sluic
     return guarded([&] {
         const std::string_view here = "sluice_runtime_create";
         require(runtime, here, "runtime");
-        const auto given = read_options(options, sizeof(sluice_runtime_options), here);
+        const auto given = read_options(options, first_runtime_options_size, here);
         require_at_most(given.cpu_devices, most_cpu_devices, here, "cpu_devices");
         require_at_most(given.cpu_workers, most_cpu_workers, here, "cpu_workers");
         auto made = std::make_unique<sluice_runtime>();
@@ -24,6 +27,8 @@ sluice_status sluice_runtime_create(const sluice_runtime_options* options, sluic
                          .cpu_workers = given.cpu_workers,
                          .cpu_memory_bytes = static_cast<std::size_t>(given.cpu_memory_bytes),
                          .cuda = given.without_cuda == 0};
+        std::optional<flush_denormals> flushing;  // the devices compute as this thread does
+        if (given.flush_denormals != 0) flushing.emplace();
         made->machine = std::make_shared<sluice::runtime>(made->options);
         made->devices = made->machine->devices();
         made->why_no_gpu = made->machine->why_no_gpu();

@@ -362,6 +362,39 @@ static void a_limit_of_memory_is_kept(void) {
     sluice_runtime_destroy(runtime);
 }
 
+/* Half of a denormal number, from a runtime that flushes them and from one that does not. */
+static float half_of_a_denormal(int64_t flushes) {
+    const float half = 0.5f, number = 1e-40f;
+    const int64_t length = 1;
+    const sluice_tensor constant = {&half, NULL, 0, SLUICE_F32, SLUICE_HOST};
+    const sluice_tensor x = {&number, &length, 1, SLUICE_F32, SLUICE_HOST};
+    const sluice_dimension one = {1, NULL};
+    const sluice_runtime_options options = {.size = sizeof(options), .without_cuda = 1, .flush_denormals = flushes};
+    sluice_runtime* runtime = NULL;
+    sluice_builder* builder = NULL;
+    sluice_network* network = NULL;
+    size_t inputs[2] = {0, 0}, product = 0;
+    float made = -1;
+    const sluice_buffer to = {&made, &length, 1, SLUICE_F32};
+    CHECK_OK(sluice_runtime_create(&options, &runtime));
+    CHECK_OK(sluice_builder_create(NULL, &builder));
+    CHECK_OK(sluice_builder_input(builder, "x", &one, 1, SLUICE_F32, &inputs[0]));
+    CHECK_OK(sluice_builder_constant(builder, &constant, &inputs[1]));
+    CHECK_OK(sluice_builder_node(builder, "Mul", inputs, 2, NULL, 0, &product, 1));
+    CHECK_OK(sluice_builder_output(builder, "y", product));
+    CHECK_OK(sluice_builder_make(builder, runtime, NULL, &network));
+    CHECK_OK(sluice_network_run_into(network, &x, 1, &to, 1));
+    sluice_network_destroy(network);
+    sluice_builder_destroy(builder);
+    sluice_runtime_destroy(runtime);
+    return made;
+}
+
+static void denormals_are_flushed_on_request(void) {
+    CHECK(half_of_a_denormal(1) == 0);
+    CHECK(half_of_a_denormal(0) == 0.5e-40f);
+}
+
 static void names_of_numbers(void) {
     CHECK(strcmp(sluice_status_name(SLUICE_SHAPE_MISMATCH), "shape mismatch") == 0);
     CHECK(strcmp(sluice_status_name(-1), "unknown status") == 0);
@@ -387,6 +420,7 @@ void test_errors(void) {
     a_builder_checks_each_node(runtime);
     a_limit_of_memory_is_kept();
     names_of_numbers();
+    denormals_are_flushed_on_request();
     sluice_network_destroy(network);
     sluice_runtime_destroy(runtime);
 }

@@ -51,7 +51,7 @@ extern "C" {
 /* The version of this interface: functions and numbers are only added while the first number stays. */
 #define SLUICE_C_VERSION_MAJOR 1
 /* Functions and numbers that were added since. */
-#define SLUICE_C_VERSION_MINOR 2
+#define SLUICE_C_VERSION_MINOR 3
 
 /* What a function returns: SLUICE_OK, or why it failed. */
 typedef int32_t sluice_status;
@@ -158,6 +158,8 @@ typedef struct sluice_runtime_options {
     size_t cpu_workers;        /* worker threads of each; 0: divides the cores that the calling thread may use */
     uint64_t cpu_memory_bytes; /* that each may use; 0: no limit */
     int32_t without_cuda;      /* not 0: does not look for GPUs */
+    /* Since 1.3. */
+    int64_t flush_denormals; /* not 0: CPU devices take denormal numbers as 0, which is faster where there are any */
 } sluice_runtime_options;
 
 /* Creates a runtime: it owns devices, their memory and their threads. A machine without a GPU is no error. `options`

@@ -64,7 +64,8 @@ class Run:
 @final
 class Runtime:
     def __init__(
-        self, *, cpu_devices: int = 1, cpu_workers: int = 0, cpu_memory_bytes: int = 0, cuda: bool = True
+        self, *, cpu_devices: int = 1, cpu_workers: int = 0, cpu_memory_bytes: int = 0, cuda: bool = True,
+        flush_denormals: bool = False,
     ) -> None: ...
     @property
     def devices(self) -> tuple[Device, ...]: ...
