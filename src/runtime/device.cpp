@@ -47,10 +47,10 @@ memory_info device::memory() const {
     return info;
 }
 
-void device::trim() {
+void device::trim(std::size_t keep_bytes) {
     if (detail::staging_pool* const made = existing_staging()) made->trim();
-    device_pool_.trim();
-    host_pool_.trim();
+    device_pool_.trim(keep_bytes);
+    host_pool_.trim(keep_bytes);
     for (command_queue* const each : all_queues()) each->interpreter().trim();
 }
 

@@ -135,18 +135,16 @@ bool free_blocks::next_queues(queues_to_poll& found) const noexcept {
     return found.count != 0;
 }
 
-storage* free_blocks::take_any() noexcept {
-    const auto take_from = [this](list& from) {
-        storage* const taken = from.remove(*from.oldest());
-        count_taken();
-        return taken;
-    };
-    if (ready_.oldest() != nullptr) return take_from(ready_);
+void free_blocks::remove(storage& block) noexcept {
+    const auto is_at_end_of = [&](const list& one) { return one.oldest() == &block || one.newest() == &block; };
+    list* its = &returned_;  // a block with neighbours on both sides can be removed through any list
+    if (is_at_end_of(ready_)) its = &ready_;
     for (lane& each : lanes_) {
-        if (each.own.oldest() != nullptr) return take_from(each.own);
-        if (each.common.oldest() != nullptr) return take_from(each.common);
+        if (is_at_end_of(each.own)) its = &each.own;
+        if (is_at_end_of(each.common)) its = &each.common;
     }
-    return returned_.oldest() != nullptr ? take_from(returned_) : nullptr;
+    its->remove(block);
+    count_taken();
 }
 
 }  // namespace sluice::detail

@@ -44,8 +44,11 @@ public:
         std::size_t next_lane = 0;
     };
     bool next_queues(queues_to_poll& found) const noexcept;
-    // Any block, even one that queues may still use; null when there is none. Queries no queue.
-    storage* take_any() noexcept;
+    // Takes this block, which is in one of the lists. Linear in the number of queues.
+    void remove(storage& block) noexcept;
+
+    // Whether no queue except `user` may still use the block; with a null user, no queue at all.
+    static bool is_ready_for(const storage& block, const command_queue* user) noexcept;
 
 private:
     class list {
@@ -65,7 +68,6 @@ private:
         list common;
     };
 
-    static bool is_ready_for(const storage& block, const command_queue* user) noexcept;
     void sort_returned() noexcept;
     void file(storage& block);  // throws std::bad_alloc; the block is then in no list
     storage* take_sorted(const command_queue* user) noexcept;

@@ -2,26 +2,38 @@
 #include "sluice/runtime/memory_pool.hpp"
 
 #include <algorithm>
-#include <bit>
+#include <chrono>
 #include <limits>
+#include <mutex>
 #include <new>
+#include <thread>
+#include <vector>
 
 #include "runtime/foreign_storage.hpp"
-#include "runtime/free_blocks.hpp"
+#include "runtime/pool_blocks.hpp"
 #include "runtime/runtime_state.hpp"
+#include "sluice/base/detail/held_lock.hpp"
+#include "sluice/base/detail/spin_lock.hpp"
 #include "sluice/base/error.hpp"
+#include "sluice/runtime/detail/wait_checks.hpp"
 #include "sluice/runtime/device.hpp"
 
 namespace sluice {
 namespace {
 
-constexpr std::size_t smallest_block_bytes = 512;
+// A pool of less memory than this does not divide blocks while the source has more: exact sizes are reused faster.
+constexpr std::size_t small_pool_bytes = std::size_t{64} << 20;
+constexpr std::size_t no_limit = std::numeric_limits<std::size_t>::max();
 
-// False when the device has faulted: then it may still access the block, which must never be reused. False also on a
-// thread that cannot wait for the device.
-bool await_uses(const storage& block) noexcept {
+// False when the device has faulted: then it may still access the memory, which must never be reused. False also on a
+// thread that cannot wait for the device, and on one that holds a lock.
+bool wait_for_uses(const std::vector<stream_point>& uses) noexcept {
+    if (detail::holds_a_lock()) return false;
     try {
-        block.await_all_uses();
+        for (const stream_point& use : uses) {
+            detail::require_may_wait(use, "wait for memory");
+            use.queue->wait(use.upto, use.queue->owner().default_wait_mode());
+        }
         return true;
     } catch (...) {
         return false;
@@ -35,76 +47,125 @@ error_context context_of(const command_info& info, const device& of) {
 
 }  // namespace
 
-memory_pool::memory_pool(device& owner, memory_source& source) noexcept : owner_(owner), source_(source) {}
+class memory_pool::core {
+public:
+    core(memory_pool& pool, device& owner, memory_source& source) : blocks_(pool), owner_(owner), source_(source) {}
+    core(const core&) = delete;  // blocks point to it
+    core& operator=(const core&) = delete;
+    // The streams have been destroyed by now, and all uses of the blocks have ended with them.
+    ~core();
 
-std::size_t memory_pool::class_of(std::size_t bytes) {
-    bytes = std::max(bytes, smallest_block_bytes);
-    // bytes - 1 lies in [2^power, 2^(power + 1)); the steps divide that range evenly, upper ends included.
-    const auto power = static_cast<std::size_t>(std::bit_width(bytes - 1)) - 1;
-    const std::size_t step = (bytes - 1 - (std::size_t{1} << power)) / ((std::size_t{1} << power) / steps);
-    return power * steps + step;
-}
+    // Null when no block of the class is ready. Counts a call of allocate.
+    storage* take_cached(std::size_t size_class, const command_queue* user);
+    storage* make(std::size_t requested_bytes, std::size_t bytes, const command_queue* user, const command_info& info);
+    void put(storage& block) noexcept;
+    std::size_t trim(std::size_t keep_bytes);
+    bool make_room(std::size_t bytes);
+    statistics usage() const;
 
-std::size_t memory_pool::bytes_of_class(std::size_t index) {
-    const std::size_t base = std::size_t{1} << (index / steps);
-    return base + (index % steps + 1) * (base / steps);
-}
+    detail::noted_lock<std::mutex> foreign{"that of a device's adopted memory"};
+    storage* latest_foreign = nullptr;  // guarded by `foreign`; linked by older_ and newer_
 
-storage_ref memory_pool::allocate(std::size_t bytes, const command_queue* user, const command_info& info) {
-    owner_.throw_if_refusing();
-    if (bytes > std::size_t{1} << 60) throw out_of_memory(bytes, source_.info().free_bytes, context_of(info, owner_));
-    const std::size_t index = class_of(bytes);
-    storage* block = take_cached(index, user);
-    if (block == nullptr) {
-        block = make(bytes, bytes_of_class(index), info);
-        const std::lock_guard lock(guard_);
-        if (count_in_use(*block)) owner_.retain_runtime();
-    }
-    block->references_.store(1, std::memory_order_relaxed);
-    source_.on_allocate(block->data(), bytes, user == nullptr);
-    return storage_ref::adopt(block);
-}
+private:
+    // What became of one chunk of free memory.
+    struct freed {
+        bool any = false;                // there was one
+        std::size_t waited_bytes = 0;    // it is ready now, in the lists
+        std::size_t returned_bytes = 0;  // to the source
+    };
 
-bool memory_pool::count_in_use(const storage& block) noexcept {
-    usage_.in_use_bytes += block.capacity_bytes();
-    return blocks_in_use_++ == 0;
-}
+    void count_in_use() noexcept;  // lock held
+    bool may_grow(std::size_t bytes) const noexcept;
+    void* ask_source(std::size_t bytes);
+    storage* take_from_source(std::size_t bytes);
+    storage* carve(std::size_t bytes, const command_queue* user) noexcept;
+    storage* make_when_short(std::size_t bytes, const command_queue* user, std::size_t known_returns);
+    freed free_one(std::size_t bytes, std::size_t call);
+    freed wait_for_or_return(detail::pool_chunk& chosen, std::size_t call, std::unique_lock<detail::spin_lock>& lock);
+    bool await_divided(std::size_t bytes);
+    bool await_others_return(std::size_t& known) const noexcept;
+    std::size_t count_returns() const noexcept;
 
-detail::free_blocks& memory_pool::free_of(std::size_t index) {
-    if (!free_[index]) free_[index] = std::make_unique<detail::free_blocks>();
-    return *free_[index];
+    // Guards all below; not held during calls of the driver, and not over a wait.
+    mutable detail::spin_lock guard_;
+    detail::pool_blocks blocks_;
+    device& owner_;
+    memory_source& source_;
+    std::size_t allocations_ = 0;
+    std::size_t source_calls_ = 0;
+    std::size_t most_in_use_bytes_ = 0;            // at the same time, since the last trim
+    std::size_t blocks_in_use_ = 0;                // while this is not 0, the pool keeps the runtime alive
+    std::size_t source_has_less_than_ = no_limit;  // by what it refused, gave and got back; others may use it too
+    std::size_t returning_ = 0;                    // threads that return memory to the source at this moment
+    std::size_t returns_ = 0;                      // calls of the source that returned memory
+    std::size_t calls_ = 0;                        // of those that free memory
+};
+
+// --- allocation ---------------------------------------------------------------------------------------------
+
+void memory_pool::core::count_in_use() noexcept {
+    most_in_use_bytes_ = std::max(most_in_use_bytes_, blocks_.total_bytes() - blocks_.free_bytes());
+    if (blocks_in_use_++ == 0) owner_.retain_runtime();
 }
 
 // The lock is not held while streams are queried: such a call of the driver may wait until the GPU is idle, the GPU may
 // wait for a host call, and what the host call's thread destroys returns to this pool.
-storage* memory_pool::take_cached(std::size_t index, const command_queue* user) {
+storage* memory_pool::core::take_cached(std::size_t size_class, const command_queue* user) {
     const auto take = [&]() -> storage* {
-        storage* const block = free_of(index).take(user);
-        if (block == nullptr) return nullptr;
-        usage_.cached_bytes -= block->capacity_bytes();
-        if (count_in_use(*block)) owner_.retain_runtime();
+        storage* const block = blocks_.take(size_class, user);
+        if (block != nullptr) count_in_use();
         return block;
     };
     detail::free_blocks::queues_to_poll queues;
     bool any = false;
     {
         const std::lock_guard lock(guard_);
-        ++usage_.allocations;  // once for each call of allocate
+        ++allocations_;  // once for each call of allocate
         if (storage* const block = take()) return block;
-        any = free_of(index).next_queues(queues);
+        any = blocks_.next_queues(size_class, queues);
     }
     while (any) {
         for (std::size_t i = 0; i < queues.count; ++i) queues.all[i]->interpreter().poll();
         const std::lock_guard lock(guard_);
         if (storage* const block = take()) return block;
-        any = free_of(index).next_queues(queues);
+        any = blocks_.next_queues(size_class, queues);
     }
     return nullptr;
 }
 
+storage* memory_pool::core::make(std::size_t requested_bytes, std::size_t bytes, const command_queue* user,
+                                 const command_info& info) {
+    std::size_t known_returns = count_returns();  // before the source is asked
+    bool has_called = false;
+    const auto call_source = [&] {
+        has_called = true;
+        return take_from_source(bytes);
+    };
+    storage* block = may_grow(bytes) ? call_source() : nullptr;
+    if (block == nullptr) block = carve(bytes, user);
+    if (block == nullptr && !has_called) block = call_source();
+    if (block == nullptr) block = make_when_short(bytes, user, known_returns);
+    if (has_called) {
+        const std::lock_guard lock(guard_);
+        ++source_calls_;
+    }
+    if (block != nullptr) return block;
+    owner_.poll();
+    owner_.throw_if_refusing();  // a fault may be the reason for the shortage, and is then the first cause
+    throw out_of_memory(requested_bytes, source_.info().free_bytes, context_of(info, owner_));
+}
+
+bool memory_pool::core::may_grow(std::size_t bytes) const noexcept {
+    const std::lock_guard lock(guard_);
+    if (!source_.is_divisible()) return true;
+    const std::size_t in_use = blocks_.total_bytes() - blocks_.free_bytes() + bytes;
+    const std::size_t enough = std::max(small_pool_bytes, 2 * std::max(most_in_use_bytes_, in_use));
+    return bytes < source_has_less_than_ && blocks_.total_bytes() + bytes <= enough;
+}
+
 // A call of the driver may be the first to see a fault. Then the streams are polled, so that the device knows the
 // cause, and every caller receives the same one.
-void* memory_pool::allocate_from_source(std::size_t bytes) {
+void* memory_pool::core::ask_source(std::size_t bytes) {
     try {
         return source_.allocate(bytes);
     } catch (const device_error&) {
@@ -114,31 +175,227 @@ void* memory_pool::allocate_from_source(std::size_t bytes) {
     }
 }
 
-storage* memory_pool::make(std::size_t requested_bytes, std::size_t bytes, const command_info& info) {
-    void* data = allocate_from_source(bytes);
-    if (data == nullptr) {
-        // Memory is short: return cached blocks to the source first. Other threads may take that memory, so repeat
-        // while there are cached blocks.
-        const std::lock_guard alone(shortage_mutex_);
-        data = allocate_from_source(bytes);
-        while (data == nullptr && release(bytes) != 0) data = allocate_from_source(bytes);
-    }
+// A block of a new chunk. Null when the source has not that much.
+storage* memory_pool::core::take_from_source(std::size_t bytes) {
+    void* const data = ask_source(bytes);
     {
         const std::lock_guard lock(guard_);
-        ++usage_.source_calls;
+        if (data == nullptr) {
+            source_has_less_than_ = std::min(source_has_less_than_, bytes);
+            return nullptr;
+        }
+        if (source_has_less_than_ != no_limit)
+            source_has_less_than_ = bytes < source_has_less_than_ ? source_has_less_than_ - bytes : no_limit;
+        if (storage* const block = blocks_.add(data, bytes)) {
+            count_in_use();
+            return block;
+        }
     }
-    if (data == nullptr) {
-        owner_.poll();
-        owner_.throw_if_refusing();  // a fault may be the reason for the shortage, and is then the first cause
-        throw out_of_memory(requested_bytes, source_.info().free_bytes, context_of(info, owner_));
-    }
-    auto* const block = new (std::nothrow) storage(*this, data, bytes);
-    if (block == nullptr) {
-        source_.free(data, bytes);
-        throw std::bad_alloc();
-    }
-    return block;
+    source_.free(data, bytes);
+    throw std::bad_alloc();
 }
+
+storage* memory_pool::core::carve(std::size_t bytes, const command_queue* user) noexcept {
+    if (!source_.is_divisible()) return nullptr;
+    for (const bool has_polled : {false, true}) {
+        if (has_polled) owner_.poll();
+        const std::lock_guard lock(guard_);
+        if (blocks_.free_bytes() < bytes) return nullptr;
+        if (storage* const block = blocks_.carve(bytes, user)) {
+            count_in_use();
+            return block;
+        }
+    }
+    return nullptr;
+}
+
+void memory_pool::core::put(storage& block) noexcept {
+    bool was_last = false;
+    {
+        const std::lock_guard lock(guard_);
+        blocks_.put(block);
+        was_last = --blocks_in_use_ == 0;
+    }
+    if (was_last) owner_.release_runtime();  // at the end: this may destroy the pool
+}
+
+// --- shortage -----------------------------------------------------------------------------------------------
+
+// Other threads may take what this one frees, so it repeats while there is free memory.
+storage* memory_pool::core::make_when_short(std::size_t bytes, const command_queue* user, std::size_t known_returns) {
+    std::size_t call = 0;
+    {
+        const std::lock_guard lock(guard_);
+        call = ++calls_;
+    }
+    // What is missing; all of it where the source does not say what it has.
+    const auto missing = [&] {
+        const std::size_t there = source_.info().free_bytes;
+        return there < bytes ? bytes - there : bytes;
+    };
+    while (free_one(missing(), call).any || await_others_return(known_returns)) {
+        if (storage* const block = carve(bytes, user)) return block;
+        if (storage* const block = take_from_source(bytes)) return block;
+    }
+    return await_divided(bytes) ? carve(bytes, user) : nullptr;
+}
+
+std::size_t memory_pool::core::count_returns() const noexcept {
+    const std::lock_guard lock(guard_);
+    return returns_;
+}
+
+// Whether another thread has returned memory to the source since `known`; waits for those that do so at this moment.
+bool memory_pool::core::await_others_return(std::size_t& known) const noexcept {
+    for (;;) {
+        {
+            const std::lock_guard lock(guard_);
+            if (returns_ != known) {
+                known = returns_;
+                return true;
+            }
+            if (returning_ == 0) return false;
+        }
+        // Returning memory may take a GPU as long as its commands.
+        if (detail::holds_a_lock() || owner_.interpreter().is_own_thread()) return false;
+        std::this_thread::sleep_for(std::chrono::microseconds(20));
+    }
+}
+
+// Waits for the uses of one chunk, or returns it to the source when there are none.
+memory_pool::core::freed memory_pool::core::free_one(std::size_t bytes, std::size_t call) {
+    std::unique_lock lock(guard_);
+    detail::pool_chunk* const chosen = blocks_.free_chunk_for(bytes, call);
+    return chosen != nullptr ? wait_for_or_return(*chosen, call, lock) : freed{};
+}
+
+// The chunk stays in the lists while this waits, so that other threads can have it.
+memory_pool::core::freed memory_pool::core::wait_for_or_return(detail::pool_chunk& chosen, std::size_t call,
+                                                               std::unique_lock<detail::spin_lock>& lock) {
+    const std::size_t bytes = chosen.bytes;
+    std::vector<stream_point> uses;
+    detail::pool_blocks::add_open_uses(chosen, uses);
+    if (uses.empty()) {
+        void* const data = chosen.data;
+        blocks_.remove(chosen);
+        detail::pool_blocks::end_if_unused(chosen);
+        ++returning_;
+        lock.unlock();
+        source_.free(data, bytes);
+        lock.lock();
+        --returning_;
+        ++returns_;
+        if (source_has_less_than_ != no_limit) source_has_less_than_ += bytes;
+        return {.any = true, .returned_bytes = bytes};
+    }
+    ++chosen.waiting;
+    lock.unlock();
+    const bool are_over = wait_for_uses(uses);
+    lock.lock();
+    --chosen.waiting;
+    if (chosen.data == nullptr) {  // another thread has returned it meanwhile
+        detail::pool_blocks::end_if_unused(chosen);
+        return {.any = true};
+    }
+    // Not over: kept, with its history, until a later call or until the pool is destroyed. A poisoned device refuses
+    // allocations, so it is never handed out.
+    if (!are_over) chosen.passed_over_by = call;
+    return {.any = true, .waited_bytes = are_over ? bytes : 0};
+}
+
+// Waits for the free blocks next to blocks in use. False when there is nothing to wait for, or this thread may not.
+bool memory_pool::core::await_divided(std::size_t bytes) {
+    std::vector<stream_point> uses;
+    {
+        const std::lock_guard lock(guard_);
+        for (const detail::pool_chunk* each = blocks_.divided().oldest(); each != nullptr; each = each->newer) {
+            if (each->free_bytes >= bytes) detail::pool_blocks::add_open_uses(*each, uses);
+        }
+    }
+    return !uses.empty() && wait_for_uses(uses);
+}
+
+std::size_t memory_pool::core::trim(std::size_t keep_bytes) {
+    std::unique_lock lock(guard_);
+    const std::size_t call = ++calls_;
+    most_in_use_bytes_ = blocks_.total_bytes() - blocks_.free_bytes();
+    std::size_t returned = 0;
+    for (detail::chunk_list* const list : {&blocks_.divided(), &blocks_.whole()}) {
+        // Twice for each: it waits for the uses, and then returns the chunk. What is returned to the pool meanwhile
+        // stays there.
+        for (std::size_t turns = 2 * list->size(); turns != 0 && blocks_.total_bytes() > keep_bytes; --turns) {
+            detail::pool_chunk* const next = list->oldest();
+            if (next == nullptr) break;
+            if (next->is_free() && next->passed_over_by != call) {
+                returned += wait_for_or_return(*next, call, lock).returned_bytes;
+            } else {
+                list->remove(*next);
+                list->add(*next);
+            }
+        }
+    }
+    return returned;
+}
+
+bool memory_pool::core::make_room(std::size_t bytes) {
+    std::size_t call = 0;
+    {
+        const std::lock_guard lock(guard_);
+        call = ++calls_;
+    }
+    bool has_room = false;
+    std::size_t known_returns = count_returns();
+    for (std::size_t returned = 0; returned < bytes;) {
+        const freed its = free_one(bytes, call);
+        if (!its.any) break;
+        returned += its.returned_bytes;
+        has_room = has_room || its.returned_bytes != 0 || its.waited_bytes != 0;
+        if (its.waited_bytes >= bytes) break;
+    }
+    return has_room || await_others_return(known_returns) || await_divided(bytes);
+}
+
+memory_pool::statistics memory_pool::core::usage() const {
+    const std::lock_guard lock(guard_);
+    return {.in_use_bytes = blocks_.total_bytes() - blocks_.free_bytes(),
+            .cached_bytes = blocks_.free_bytes(),
+            .allocations = allocations_,
+            .source_calls = source_calls_};
+}
+
+memory_pool::core::~core() {
+    for (detail::chunk_list* const list : {&blocks_.divided(), &blocks_.whole()}) {
+        while (detail::pool_chunk* const each = list->oldest()) {
+            void* const data = each->data;
+            const std::size_t bytes = each->bytes;
+            blocks_.remove(*each);
+            detail::pool_blocks::end_if_unused(*each);
+            source_.free(data, bytes);
+        }
+    }
+}
+
+// --- the pool -----------------------------------------------------------------------------------------------
+
+memory_pool::memory_pool(device& owner, memory_source& source)
+    : owner_(owner), source_(source), core_(std::make_unique<core>(*this, owner, source)) {}
+
+memory_pool::~memory_pool() = default;
+
+storage_ref memory_pool::allocate(std::size_t bytes, const command_queue* user, const command_info& info) {
+    owner_.throw_if_refusing();
+    if (bytes > std::size_t{1} << 60) throw out_of_memory(bytes, source_.info().free_bytes, context_of(info, owner_));
+    const std::size_t index = detail::pool_blocks::class_of(bytes);
+    storage* block = core_->take_cached(index, user);
+    if (block == nullptr) block = core_->make(bytes, detail::pool_blocks::bytes_of_class(index), user, info);
+    block->references_.store(1, std::memory_order_relaxed);
+    source_.on_allocate(block->data(), bytes, user == nullptr);
+    return storage_ref::adopt(block);
+}
+
+std::size_t memory_pool::trim(std::size_t keep_bytes) { return core_->trim(keep_bytes); }
+bool memory_pool::make_room(std::size_t bytes) { return core_->make_room(bytes); }
+memory_pool::statistics memory_pool::usage() const { return core_->usage(); }
 
 void memory_pool::give_back(storage* block) noexcept {
     // There is no other reference to the block, so its own guard is not needed. The next owner writes new contents.
@@ -146,14 +403,7 @@ void memory_pool::give_back(storage* block) noexcept {
     block->holds_data_ = true;
     block->lock_ = {};
     source_.on_free(block->data());
-    bool was_last = false;
-    {
-        const std::lock_guard lock(guard_);
-        usage_.in_use_bytes -= block->capacity_bytes();
-        put(*block);
-        was_last = --blocks_in_use_ == 0;
-    }
-    if (was_last) owner_.release_runtime();  // at the end: this may destroy the pool
+    core_->put(*block);  // at the end: this may destroy the pool
 }
 
 storage_ref memory_pool::adopt(void* data, std::size_t bytes, std::shared_ptr<const void> owner,
@@ -178,23 +428,23 @@ storage_ref memory_pool::adopt(void* data, std::size_t bytes, std::shared_ptr<co
 }
 
 void memory_pool::list(detail::foreign_storage& made) {
-    const std::lock_guard lock(foreign_mutex_);
+    const std::lock_guard lock(core_->foreign);
     const auto* const begin = static_cast<const std::byte*>(made.data());
-    for (const storage* each = latest_foreign_; each != nullptr; each = each->older_) {
+    for (const storage* each = core_->latest_foreign; each != nullptr; each = each->older_) {
         const auto* const theirs = static_cast<const std::byte*>(each->data());
         if (theirs < begin + made.capacity_bytes() && begin < theirs + each->capacity_bytes()) made.come_after(*each);
     }
     storage& listed = made;
-    listed.older_ = latest_foreign_;
-    if (latest_foreign_ != nullptr) latest_foreign_->newer_ = &listed;
-    latest_foreign_ = &listed;
+    listed.older_ = core_->latest_foreign;
+    if (core_->latest_foreign != nullptr) core_->latest_foreign->newer_ = &listed;
+    core_->latest_foreign = &listed;
 }
 
 void memory_pool::end(detail::foreign_storage& over) noexcept {
     {
-        const std::lock_guard lock(foreign_mutex_);
+        const std::lock_guard lock(core_->foreign);
         storage& listed = over;
-        (listed.newer_ != nullptr ? listed.newer_->older_ : latest_foreign_) = listed.older_;
+        (listed.newer_ != nullptr ? listed.newer_->older_ : core_->latest_foreign) = listed.older_;
         if (listed.older_ != nullptr) listed.older_->newer_ = listed.newer_;
     }
     source_.on_release(over.known_as());
@@ -204,67 +454,6 @@ void memory_pool::end(detail::foreign_storage& over) noexcept {
 
 void memory_pool::keep_until_closed(detail::foreign_storage& lost) noexcept {
     if (!owner_.runtime_.keep(lost)) end(lost);
-}
-
-// Lock held.
-void memory_pool::put(storage& block) noexcept {
-    free_[class_of(block.capacity_bytes())]->put(block);
-    usage_.cached_bytes += block.capacity_bytes();
-}
-
-// The largest cached block; null when there is none.
-storage* memory_pool::take_largest() noexcept {
-    const std::lock_guard lock(guard_);
-    for (std::size_t index = class_count; index != 0; --index) {
-        storage* const block = free_[index - 1] ? free_[index - 1]->take_any() : nullptr;
-        if (block == nullptr) continue;
-        usage_.cached_bytes -= block->capacity_bytes();
-        return block;
-    }
-    return nullptr;
-}
-
-std::size_t memory_pool::trim() {
-    const std::lock_guard alone(shortage_mutex_);
-    return release(std::numeric_limits<std::size_t>::max());
-}
-
-// One block after the other, so that the rest stays available while this waits for one.
-std::size_t memory_pool::release(std::size_t at_least) {
-    std::size_t returned = 0;
-    std::size_t cached = usage().cached_bytes;  // blocks that are returned from now on stay cached
-    detail::free_blocks faulted;
-    while (returned < at_least && cached != 0) {
-        storage* const block = take_largest();
-        if (block == nullptr) break;
-        const std::size_t bytes = block->capacity_bytes();
-        cached -= std::min(cached, bytes);
-        if (await_uses(*block)) {
-            source_.free(block->data(), bytes);
-            returned += bytes;
-            delete block;
-        } else {
-            faulted.put(*block);
-        }
-    }
-    // Kept, with their histories, until a later call or until the pool is destroyed. A poisoned device refuses
-    // allocations, so they are never handed out.
-    const std::lock_guard lock(guard_);
-    while (storage* const block = faulted.take_any()) put(*block);
-    return returned;
-}
-
-memory_pool::statistics memory_pool::usage() const {
-    const std::lock_guard lock(guard_);
-    return usage_;
-}
-
-// The streams have been destroyed by now, and all uses of the blocks have ended with them.
-memory_pool::~memory_pool() {
-    while (storage* const block = take_largest()) {
-        source_.free(block->data(), block->capacity_bytes());
-        delete block;
-    }
 }
 
 }  // namespace sluice

@@ -22,6 +22,7 @@ public:
     void* allocate(std::size_t bytes) override;
     void free(void* data, std::size_t bytes) noexcept override;
     memory_info info() override { return {limit_bytes_ - used_bytes_, limit_bytes_}; }
+    bool is_divisible() const noexcept override { return false; }  // the shadow of a block lies before it
     void on_allocate(void* data, std::size_t requested_bytes, bool to_host) noexcept override;
     void on_free(void* data) noexcept override;
     void* on_adopt(void* data, std::size_t bytes) override;

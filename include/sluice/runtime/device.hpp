@@ -102,8 +102,8 @@ public:
     memory_pool& device_pool() noexcept { return device_pool_; }  // of device memory
     memory_pool& host_pool() noexcept { return host_pool_; }      // of host memory, pinned for a GPU
     // Returns unused memory to the system: of both pools, of the staging pool and of the streams' queues. Blocks until
-    // its last uses are complete.
-    void trim();
+    // its last uses are complete. Each pool keeps `keep_bytes`, in use and cached.
+    void trim(std::size_t keep_bytes = 0);
 
     // Blocks until everything submitted so far to any stream is complete. Throws when the device has faulted.
     void synchronize();
@@ -187,7 +187,8 @@ private:
     memory_pool device_pool_;
     memory_pool host_pool_;
     std::unique_ptr<detail::staging_pool> staging_;
-    mutable std::mutex mutex_;  // guards staging_, streams_, cause_ and collective_order_
+    // Guards staging_, streams_, cause_ and collective_order_.
+    mutable detail::noted_lock<std::mutex> mutex_{"that of a device"};
     std::vector<stream_slot> streams_;
     std::exception_ptr cause_;
     storage_ref collective_order_;

@@ -65,6 +65,8 @@ public:
     virtual void free(void* data, std::size_t bytes) noexcept = 0;  // what allocate returned, of that size
     // At this moment. Costs a question to the driver; on a CPU, to the system.
     virtual memory_info info() = 0;
+    // Whether a pool may hand out what allocate returned in pieces, and pieces side by side as one block. Costs O(1).
+    virtual bool is_divisible() const noexcept { return true; }
 
     // Notifications for sources that check the use of memory (the simulator). They take no lock and make no callbacks.
 

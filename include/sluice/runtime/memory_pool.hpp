@@ -2,22 +2,34 @@
 // memory_pool: a pool of storage on one device, in front of its memory source. It caches: a block that is returned
 // stays in a free list with the history of its use, which costs neither a call to the driver nor an event.
 //
-// A stream that requests memory gets, in this order: a cached block that only this stream, or no stream, may still use;
-// fresh memory from the source; and when the source has no more, fresh memory after the pool has waited for cached
-// blocks and returned them to the source. So a program with a constant amount of memory in flight stops calling the
-// source after its first round, however large that amount is.
+// A stream that requests memory gets, in this order:
+// 1. a cached block of this size that only this stream, or no stream, may still use;
+// 2. fresh memory from the source, while the pool has less than 64 MiB, or less than twice as much as was ever in use
+// at
+//    the same time;
+// 3. a piece of a larger cached block, or cached blocks that lie side by side, joined, which only this stream, or no
+//    stream, may still use;
+// 4. fresh memory;
+// 5. when the source has no more: memory for which the pool has waited; it returns free memory to the source, or
+// divides
+//    and joins it.
+// So a program with a constant amount of memory in flight stops calling the source after its first round, and one whose
+// sizes vary stops when the pool has twice as much as is in use. A piece has the history of its block, and joined
+// blocks have the histories of all of them, so the next user comes after all earlier ones.
+//
+// The source gets back exactly the blocks that it gave, each when all of it is free.
 //
 // Sizes are rounded up to one of eight steps between powers of two: at most 12.5 % is lost.
+//
+// No lock is held while the pool waits for a device. A thread that the device needs, or that holds a lock, does not
+// wait: it gets out_of_memory.
 //
 // Thread safety: all members may be called on any thread.
 #pragma once
 
-#include <array>
 #include <cstddef>
 #include <memory>
-#include <mutex>
 
-#include "sluice/base/detail/spin_lock.hpp"
 #include "sluice/runtime/interpreter.hpp"
 #include "sluice/runtime/storage.hpp"
 
@@ -25,7 +37,6 @@ namespace sluice {
 
 namespace detail {
 class foreign_storage;
-class free_blocks;
 }  // namespace detail
 
 class memory_pool {
@@ -39,7 +50,7 @@ public:
     };
 
     // For the device, which owns the pool. Both outlive it. Costs O(1).
-    memory_pool(device& owner, memory_source& source) noexcept;
+    memory_pool(device& owner, memory_source& source);
     memory_pool(const memory_pool&) = delete;  // storage points to it
     memory_pool& operator=(const memory_pool&) = delete;
     // All blocks have been returned before.
@@ -49,7 +60,7 @@ public:
     // the host, which may write the memory immediately. Blocks only when memory is short. Throws out_of_memory.
     // Takes constant time when the block of this size that was returned last is ready for the user. Otherwise the cost
     // grows with the number of cached blocks of this size and of the queues that may still use them; when none is
-    // ready, it costs a call of the memory source.
+    // ready, with the number of blocks in memory that has been divided, or it costs a call of the memory source.
     storage_ref allocate(std::size_t bytes, const command_queue* user, const command_info& info);
 
     // These bytes, which others allocated, as a storage of this device; see adopt.hpp. The pool never hands them out
@@ -57,10 +68,15 @@ public:
     // adopted storages that the device has.
     storage_ref adopt(void* data, std::size_t bytes, std::shared_ptr<const void> owner, const command_info& info);
 
-    // Waits for the last uses of the cached blocks and returns them to the memory source. Returns how many bytes that
-    // were. An allocation on another thread that is short of memory waits for this call. Linear in the number of
-    // cached blocks.
-    std::size_t trim();
+    // Returns cached memory to the memory source, until the pool has at most `keep_bytes` (in use and cached): what is
+    // free as a whole, as the source gave it. Waits for its last uses, where this thread may. Returns how many bytes
+    // that were. Linear in the number of blocks.
+    std::size_t trim(std::size_t keep_bytes = 0);
+
+    // For a thread that got out_of_memory because it held a lock: waits until some of the cached memory is not in use
+    // any more, and returns memory to the source until that many bytes could be allocated. False when there was nothing
+    // to wait for and nothing to return. Linear in the number of blocks.
+    bool make_room(std::size_t bytes);
 
     statistics usage() const;                          // what the pool has at this moment; costs O(1)
     device& owner() const noexcept { return owner_; }  // the device that it belongs to
@@ -69,17 +85,6 @@ private:
     friend class storage;
     friend class detail::foreign_storage;
 
-    static constexpr std::size_t steps = 8;
-    static constexpr std::size_t class_count = steps * 64;
-
-    static std::size_t class_of(std::size_t bytes);
-    static std::size_t bytes_of_class(std::size_t index);
-
-    bool count_in_use(const storage& block) noexcept;                    // whether it is the only one in use; lock held
-    detail::free_blocks& free_of(std::size_t index);                     // lock held
-    storage* take_cached(std::size_t index, const command_queue* user);  // null if none is ready
-    void* allocate_from_source(std::size_t bytes);
-    storage* make(std::size_t requested_bytes, std::size_t bytes, const command_info& info);  // throws out_of_memory
     void give_back(storage* block) noexcept;
     // Orders a new foreign storage after what was submitted to others over the same bytes, and lists it.
     void list(detail::foreign_storage& made);
@@ -87,21 +92,12 @@ private:
     void end(detail::foreign_storage& over) noexcept;
     // A device has faulted, and its commands may still use the foreign memory: keeps it until the runtime is closed.
     void keep_until_closed(detail::foreign_storage& lost) noexcept;
-    void put(storage& block) noexcept;
-    storage* take_largest() noexcept;
-    // Returns cached blocks to the source until these are at least that many bytes. Returns how many. shortage_mutex_
-    // held.
-    std::size_t release(std::size_t at_least);
+
+    class core;
 
     device& owner_;
     memory_source& source_;
-    mutable detail::spin_lock guard_;    // guards lists and statistics; not held during calls of the driver
-    std::mutex foreign_mutex_;           // guards the list of foreign storages
-    storage* latest_foreign_ = nullptr;  // linked by older_ and newer_
-    std::mutex shortage_mutex_;          // one thread at a time frees memory; the others find it free afterwards
-    std::array<std::unique_ptr<detail::free_blocks>, class_count> free_;  // null until a block of that size exists
-    statistics usage_;
-    std::size_t blocks_in_use_ = 0;  // while this is not 0, the pool keeps the runtime alive
+    const std::unique_ptr<core> core_;
 };
 
 }  // namespace sluice
