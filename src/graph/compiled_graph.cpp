@@ -10,6 +10,7 @@
 #include "graph/graph_instance.hpp"
 #include "graph/graph_recorder.hpp"
 #include "graph/learned_graph.hpp"
+#include "runtime/exclusive_use.hpp"
 #include "sluice/base/error.hpp"
 #include "sluice/graph/graph_input.hpp"
 
@@ -65,6 +66,23 @@ compiled_graph::compiled_graph(device& on, std::vector<graph_input> inputs, grap
 }
 
 compiled_graph::~compiled_graph() = default;
+
+void compiled_graph::wait_unlocked(int calls) const {
+    constexpr int most_calls = 16;                     // other threads may take the memory, or use it again, each time
+    if (calls == most_calls || holds_a_lock()) throw;  // the launch is a part of another graph's: that one waits
+    try {
+        throw;
+    } catch (const memory_in_use& used) {
+        used.wait();
+    } catch (const out_of_memory& failure) {
+        // Either pool may be the one that is short.
+        const std::size_t bytes = failure.requested_bytes();
+        const bool is_there = device_.device_pool().make_room(bytes);
+        if (!device_.host_pool().make_room(bytes) && !is_there) throw;
+    }
+}
+
+void compiled_graph::block_if_asked(stream on) { on.queue().block_if_asked(on.issued()); }
 
 // The name of a command must live for ever, so the command has a fixed name and the user's name is the operation's.
 command_info compiled_graph::command() const noexcept {

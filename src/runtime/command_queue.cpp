@@ -9,8 +9,10 @@
 #include <vector>
 
 #include "runtime/completion_service.hpp"
+#include "runtime/exclusive_use.hpp"
 #include "runtime/group_launch.hpp"
 #include "runtime/runtime_state.hpp"
+#include "sluice/base/detail/held_lock.hpp"
 #include "sluice/base/error.hpp"
 #include "sluice/runtime/detail/driven_wait.hpp"
 #include "sluice/runtime/detail/submission.hpp"
@@ -127,10 +129,14 @@ ticket command_queue::record(command_info info, detail::submission* by, Enqueue&
 template <typename Enqueue>
 ticket command_queue::submit(const command_info& info, bool may_fail, detail::submission* by, Enqueue&& enqueue) {
     const ticket number = submit_unwaited(info, may_fail, by, enqueue);
-    // A thread of the device cannot wait for it.
-    if (owner_.blocks_each_command() && recorder_ == nullptr && !owner_.interpreter().is_own_thread())
-        wait(number, owner_.default_wait_mode());
+    block_if_asked(number);
     return number;
+}
+
+// A thread of the device cannot wait for it, and one that holds a lock waits when it has given it up.
+void command_queue::block_if_asked(ticket upto) {
+    if (!owner_.blocks_each_command() || recorder_ != nullptr || owner_.interpreter().is_own_thread()) return;
+    if (!detail::holds_a_lock()) wait(upto, owner_.default_wait_mode());
 }
 
 template <typename Enqueue>
@@ -138,7 +144,10 @@ ticket command_queue::submit_unwaited(command_info info, bool may_fail, detail::
     detail::access_locks together;  // held until the ticket is issued
     for (const memory_access& used : info.accesses) {
         if (used.memory == nullptr) continue;
-        if (detail::access_lock* const lock = used.memory->lock()) together.add(*lock);
+        if (detail::access_lock* const lock = used.memory->lock()) {
+            detail::give_way(*lock);
+            together.add(*lock);
+        }
         if (&used.memory->owner() != &owner_) require_reach(*this, *used.memory, info);
         if (used.memory->is_planned() && recorder_ == nullptr) refuse_planned(*this, info);
     }
@@ -303,13 +312,18 @@ storage_ref command_queue::allocate_host(std::size_t bytes, const command_info& 
 
 storage_ref command_queue::workspace(std::size_t bytes) {
     if (recorder_ != nullptr) return recorder_->workspace(bytes);
-    storage_ref grown;
+    storage_ref known;
     {
         const std::lock_guard lock(workspace_mutex_);
         if (workspace_ && workspace_->capacity_bytes() >= bytes) return workspace_;
-        workspace_ = larger_workspace(workspace_, bytes, *this);
-        workspace_->mark_scratch();
-        grown = workspace_;
+        known = workspace_;
+    }
+    const storage_ref grown = larger_workspace(known, bytes, *this);  // without the lock: it may wait for memory
+    grown->mark_scratch();
+    {
+        const std::lock_guard lock(workspace_mutex_);
+        if (workspace_ && workspace_->capacity_bytes() >= bytes) return workspace_;  // another thread was first
+        workspace_ = grown;
     }
     const log_entry facts{.level = log_level::debug,
                           .event = log_event::workspace_grown,
@@ -342,6 +356,7 @@ void command_queue::wait(ticket upto, wait_mode mode) {
     upto = reached(upto);
     if (interpreter_->passed() >= upto) return;
     if (owner_.is_poisoned()) owner_.throw_if_refusing();  // with the first cause, and no call into a dead device
+    detail::require_no_lock("for a stream");
     // Our device does not report that another device has failed: while commands here depend on one, poll all of them.
     while (owner_.depends_on_others() && interpreter_->needs_watching() && !detail::is_driven(owner_)) {
         owner_.poll();
@@ -361,9 +376,9 @@ void command_queue::close() noexcept {
         wait(issued(), owner_.default_wait_mode());
     } catch (...) {  // NOLINT(bugprone-empty-catch): the device has faulted; its waiters receive the fault
     }
-    // A reference to our own device's memory, which would keep the device alive for ever.
+    storage_ref unused;  // a reference to our own device's memory, which would keep the device alive for ever
     const std::lock_guard lock(workspace_mutex_);
-    workspace_ = {};
+    std::swap(unused, workspace_);
 }
 
 void command_queue::add_waiter(completion_waiter& waiter) noexcept {

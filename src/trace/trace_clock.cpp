@@ -33,9 +33,16 @@ trace_interval trace_clock::read(std::unique_ptr<timed_mark> start, std::unique_
     start->wait();
     end->wait();
     const double length_us = std::max(0.0, end->since(*start).count());
+    std::shared_ptr<timed_mark> base;
+    double base_us = 0;
+    {
+        const std::lock_guard lock(mutex_);
+        base = base_;
+        base_us = base_us_;
+    }
+    base->wait();  // without the lock: the device may need a thread that wants it
+    const double start_us = base_us + start->since(*base).count();
     const std::lock_guard lock(mutex_);
-    base_->wait();
-    const double start_us = base_us_ + start->since(*base_).count();
     if (start_us - base_us_ > longest_us) {
         base_ = std::move(start);
         base_us_ = start_us;

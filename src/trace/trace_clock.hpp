@@ -39,8 +39,8 @@ private:
     const host_clock::time_point epoch_;
     std::atomic<bool> has_base_{false};
     std::atomic<bool> is_running_{false};
-    std::mutex mutex_;  // guards what follows
-    std::unique_ptr<timed_mark> base_;
+    std::mutex mutex_;                  // guards what follows
+    std::shared_ptr<timed_mark> base_;  // shared with those who wait for it without the lock
     double base_us_ = 0;
     const command_queue* first_queue_ = nullptr;  // when this queue has passed its first command, the base has passed
     ticket first_ticket_ = 0;

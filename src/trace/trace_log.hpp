@@ -113,8 +113,7 @@ private:
     std::atomic<std::ptrdiff_t> most_;
     std::atomic<std::ptrdiff_t> kept_{0};  // a command may be taken before it is counted: below zero for a moment
     std::atomic<std::size_t> dropped_{0};
-    std::mutex taking_;  // one at a time: held while waiting for commands
-    std::mutex mutex_;   // guards the following members
+    std::mutex mutex_;  // guards the following members
     std::vector<std::string> devices_;
     track_list tracks_;
 };

@@ -16,6 +16,7 @@
 #include <string_view>
 #include <vector>
 
+#include "sluice/base/detail/held_lock.hpp"
 #include "sluice/base/detail/lock_scheduler.hpp"
 #include "sluice/base/source_location.hpp"
 #include "sluice/runtime/execution_context.hpp"
@@ -159,7 +160,21 @@ public:
 
     device& owner() const noexcept { return device_; }
     const graph_options& options() const noexcept { return options_; }
-    schedulable_lock<std::mutex>& mutex() const noexcept { return mutex_; }
+    using lock = noted_lock<schedulable_lock<std::mutex>>;
+    lock& mutex() const noexcept { return mutex_; }
+    // Calls f with the lock held, and returns its result. Where f fails because it may not wait for memory with the
+    // lock held, this waits without the lock and calls f once more: f has the same effect when it is repeated.
+    template <typename Function>
+    auto alone(Function&& f) const {
+        for (int calls = 1;; ++calls) {
+            try {
+                const std::lock_guard held(mutex_);
+                return f();
+            } catch (...) {
+                wait_unlocked(calls);
+            }
+        }
+    }
     const command_graph& commands() const noexcept;
     // Where commands() has the addresses of an input in device memory. Null: that is not known, or the commands write
     // the input.
@@ -171,12 +186,18 @@ public:
     std::span<storage* const> launches_use() const noexcept { return launches_use_; }
     // Whether its own kernels launch graphs. The same from compile() on.
     bool launches_others() const noexcept { return launches_others_; }
-    // These two may be called on any thread, without mutex().
+    // These may be called on any thread, without mutex().
+
+    // A launch on this stream has been submitted; see runtime_options::blocks_each_command.
+    static void block_if_asked(stream on);
     std::size_t memory_bytes() const noexcept { return memory_bytes_.load(std::memory_order_relaxed); }
     std::size_t node_count() const noexcept { return node_count_.load(std::memory_order_relaxed); }
 
 private:
     friend class graph_instance;
+
+    // In a catch block: waits for what the exception is short of, and throws it again when no wait can help.
+    void wait_unlocked(int calls) const;
 
     struct output_place;
     struct slot;
@@ -221,7 +242,7 @@ private:
     const source_location location_;
     const graph_use use_;
     std::uint64_t id_;  // of all recordings of this graph; unique
-    mutable schedulable_lock<std::mutex> mutex_;
+    mutable lock mutex_{"that of a compiled graph"};
     // What the learning pass found.
     std::vector<bool> copies_in_;   // by input: used where its address cannot be set, so it is copied in first
     std::vector<bool> copies_out_;  // by output: likewise

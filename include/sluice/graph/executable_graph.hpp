@@ -68,7 +68,27 @@ public:
     }
 
     output submit(execution_context& context, const std::tuple<typename Inputs::launch_value...>& values) {
+        output made = core_.alone([&] { return submit_alone(context, values); });
+        core_.block_if_asked(context.stream());
+        return made;
+    }
+
+    template <typename Other>
+    graph_change update(Other f) {
+        const auto next = std::make_shared<const Function>(std::move(f));
+        return core_.alone([&] { return update_alone(next); });
+    }
+
+    graph_change last_change() const {
         const std::lock_guard lock(core_.mutex());
+        return last_change_;
+    }
+    compiled_graph& core() noexcept { return core_; }
+    const std::tuple<Inputs...>& inputs() const noexcept { return inputs_; }
+
+private:
+    // These two with the lock held.
+    output submit_alone(execution_context& context, const std::tuple<typename Inputs::launch_value...>& values) {
         if (core_.join_recording(context.stream(), function_))
             return submit_inside(context, values, std::index_sequence_for<Inputs...>());
         std::array<launch_input, sizeof...(Inputs) + 1> feeds;
@@ -87,11 +107,8 @@ public:
         return made_->make(memory);
     }
 
-    template <typename Other>
-    graph_change update(Other f) {
-        const std::lock_guard lock(core_.mutex());
-        std::shared_ptr<const Function> before =
-            std::exchange(function_, std::make_shared<const Function>(std::move(f)));
+    graph_change update_alone(const std::shared_ptr<const Function>& next) {
+        std::shared_ptr<const Function> before = std::exchange(function_, next);
         graph_output<output> made_before = *made_;
         try {
             last_change_ = core_.update(record_);
@@ -106,14 +123,6 @@ public:
         return last_change_;
     }
 
-    graph_change last_change() const {
-        const std::lock_guard lock(core_.mutex());
-        return last_change_;
-    }
-    compiled_graph& core() noexcept { return core_; }
-    const std::tuple<Inputs...>& inputs() const noexcept { return inputs_; }
-
-private:
     template <std::size_t... Is>
     std::vector<graph_input> describe(std::index_sequence<Is...>) {
         std::vector<graph_input> all;

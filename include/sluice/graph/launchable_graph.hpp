@@ -80,10 +80,11 @@ public:
     template <typename Other>
     graph_change update(Other f) {
         auto next = std::make_shared<const Function>(std::move(f));
-        const std::lock_guard lock(core_.mutex());
-        const graph_change change = core_.update_in_place(recording_of(next));
-        function_.swap(next);
-        return change;
+        return core_.alone([&] {
+            const graph_change change = core_.update_in_place(recording_of(next));
+            function_.swap(next);
+            return change;
+        });
     }
 
     template <std::size_t... Is, typename... Values>
@@ -94,15 +95,20 @@ public:
     }
     template <std::size_t... Is>
     auto get(execution_context& context, std::index_sequence<Is...> which) const {
+        auto made = tensors(context, which);  // without the lock: it may wait for memory
         const std::lock_guard lock(core_.mutex());
-        return copies(context, which);
+        copy_state(context, made, which);
+        return given(std::move(made), which);
     }
     // set, get and launches by other host threads cannot come in between; launches by kernels can.
     auto run(execution_context& context, const std::tuple<tensor<Ts>...>& values) {
+        constexpr std::index_sequence_for<Ts...> all;
+        auto made = tensors(context, all);  // without the lock: it may wait for memory
         const std::lock_guard lock(core_.mutex());
-        set_all(context, values, std::index_sequence_for<Ts...>());
+        set_all(context, values, all);
         static_cast<void>(core_.submit(context, {}, {}));
-        return copies(context, std::index_sequence_for<Ts...>());
+        copy_state(context, made, all);
+        return given(std::move(made), all);
     }
 
     const std::array<shape, sizeof...(Ts)>& shapes() const noexcept { return shapes_; }
@@ -140,23 +146,28 @@ private:
         const std::lock_guard together(*lock_);
         (copy_back(context, *memory_[Is], std::get<Is>(values).memory(), std::get<Is>(values).size_bytes()), ...);
     }
+    // Tensors for a copy of the state.
     template <std::size_t... Is>
-    auto copies(execution_context& context, std::index_sequence<Is...>) const {
-        const std::lock_guard together(*lock_);
+    std::tuple<tensor<element<Is>>...> tensors(execution_context& context, std::index_sequence<Is...>) const {
         // Braces fix the order.
-        std::tuple<tensor<element<Is>>...> made{copy_of<Is>(context)...};
+        return {tensor<element<Is>>(context.stream(), shapes_[Is], {"launchable"})...};
+    }
+    template <typename Tensors, std::size_t... Is>
+    void copy_state(execution_context& context, const Tensors& to, std::index_sequence<Is...>) const {
+        const std::lock_guard together(*lock_);
+        std::apply(
+            [&](const auto&... each) {
+                (copy_back(context, *each.memory(), memory_[Is].get(), each.size_bytes()), ...);
+            },
+            to);
+    }
+    template <typename Tensors, std::size_t... Is>
+    static auto given(Tensors made, std::index_sequence<Is...>) {
         if constexpr (sizeof...(Is) == 1) {
             return std::get<0>(std::move(made));
         } else {
             return made;
         }
-    }
-
-    template <std::size_t I>
-    tensor<element<I>> copy_of(execution_context& context) const {
-        tensor<element<I>> made(context.stream(), shapes_[I], {"launchable"});
-        copy_back(context, *made.memory(), memory_[I].get(), made.size_bytes());
-        return made;
     }
 
     std::shared_ptr<const Function> function_;

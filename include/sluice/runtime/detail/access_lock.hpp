@@ -17,21 +17,39 @@
 
 #include <algorithm>
 #include <array>
+#include <atomic>
 #include <cstddef>
 #include <mutex>
 #include <vector>
 
+#include "sluice/base/detail/held_lock.hpp"
 #include "sluice/base/detail/lock_scheduler.hpp"
 
 namespace sluice::detail {
 
 class access_lock {
 public:
-    void lock() { mutex_.lock(); }
-    void unlock() { mutex_.unlock(); }
+    void lock() {
+        mutex_.lock();
+        ++held_here_;
+    }
+    void unlock() {
+        --held_here_;
+        mutex_.unlock();
+    }
+
+    // While a thread wants the memory for itself (exclusive_use), other threads pause before they submit more.
+    void want() noexcept { wanted_.fetch_add(1, std::memory_order_relaxed); }
+    void end_want() noexcept { wanted_.fetch_sub(1, std::memory_order_relaxed); }
+    bool is_wanted() const noexcept { return wanted_.load(std::memory_order_relaxed) != 0; }
+    // Whether the calling thread holds a lock of this kind.
+    static bool is_held_here() noexcept { return held_here_ != 0; }
 
 private:
-    schedulable_lock<std::recursive_mutex> mutex_;  // recursive: commands of the thread that holds it take it again
+    // recursive: commands of the thread that holds it take it again
+    noted_lock<schedulable_lock<std::recursive_mutex>> mutex_{"that of memory with several writers"};
+    std::atomic<int> wanted_{0};
+    static inline thread_local int held_here_ = 0;
 };
 
 // The locks that one command needs, each once. The destructor unlocks them. A template so that the simulator's explorer

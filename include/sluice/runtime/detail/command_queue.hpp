@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "sluice/async/wait_mode.hpp"
+#include "sluice/base/detail/held_lock.hpp"
 #include "sluice/base/detail/spin_lock.hpp"
 #include "sluice/runtime/command.hpp"
 #include "sluice/runtime/detail/completion_list.hpp"
@@ -72,6 +73,10 @@ public:
     void poll() noexcept;
     // Blocks the calling thread until `upto` is complete. Throws when the device has faulted.
     void wait(ticket upto, wait_mode mode);
+
+    // For a device that blocks each command (runtime_options::blocks_each_command): waits for `upto`, unless this
+    // thread holds a lock; then the code that gives it up calls this again.
+    void block_if_asked(ticket upto);
 
     // Completes the waiter once, when its ticket is passed or the device has faulted; perhaps during this call, on this
     // thread. Does not block. The waiter then reads passed() and the device's state to find out which of the two
@@ -132,7 +137,7 @@ private:
     std::atomic<bool> is_watched_{false};    // by the completion service; the queue then keeps the runtime
     command_queue* next_watched_ = nullptr;  // link of the completion service's list
     storage_ref workspace_;
-    std::mutex workspace_mutex_;
+    detail::noted_lock<std::mutex> workspace_mutex_{"that of a workspace"};
 };
 
 }  // namespace sluice
