@@ -19,7 +19,10 @@ bool run_loop::run_one() noexcept {
     wake_.wait(lock, [this] { return finished_ || !posted_.empty(); });
     work_item* const item = posted_.pop();
     lock.unlock();
-    if (item) item->run();
+    if (item) {
+        const detail::item_threads::entry here(threads_);
+        item->run();
+    }
     return item != nullptr;
 }
 
@@ -28,6 +31,7 @@ std::size_t run_loop::run_pending() noexcept {
         const std::lock_guard lock(mutex_);
         return detail::work_queue(std::move(posted_));
     }();
+    const detail::item_threads::entry here(threads_);
     std::size_t count = 0;
     for (work_item* item = pending.pop(); item; item = pending.pop()) {
         item->run();

@@ -4,6 +4,7 @@
 #include <string>
 #include <utility>
 
+#include "sluice/base/detail/held_lock.hpp"
 #include "sluice/base/error.hpp"
 
 namespace sluice::detail {
@@ -22,15 +23,20 @@ thread_duty duty_of_this_thread() noexcept { return mine.duty; }
 duty_scope::duty_scope(thread_duty duty) noexcept : before_(std::exchange(mine.duty, duty)) {}
 duty_scope::~duty_scope() { mine.duty = before_; }
 
-start_before_wait::start_before_wait() noexcept { ++mine.starts; }
+start_before_wait::start_before_wait() noexcept {
+    require_no_lock("for a task");
+    ++mine.starts;
+}
 start_before_wait::~start_before_wait() { --mine.starts; }
 
 start_without_wait::start_without_wait() noexcept : before_(std::exchange(mine.starts, 0)) {}
 start_without_wait::~start_without_wait() { mine.starts = before_; }
 
+bool is_starting_wait() noexcept { return mine.starts != 0; }
 bool is_wait_with_duty() noexcept { return mine.starts != 0 && mine.duty != thread_duty::none; }
 
 void require_may_wait_for_task(std::string_view operation) {
+    require_no_lock("for a task");
     if (mine.duty == thread_duty::none) return;
     const std::string who = mine.duty == thread_duty::resumes_waiters
                                 ? "the runtime's completion thread cannot wait for a task"

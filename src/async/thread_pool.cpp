@@ -1,7 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "sluice/async/thread_pool.hpp"
 
+#include <atomic>
+#include <condition_variable>
+#include <mutex>
 #include <stdexcept>
+#include <thread>
+#include <vector>
+
+#include "sluice/async/detail/item_threads.hpp"
+#include "sluice/async/detail/work_queue.hpp"
 
 namespace sluice {
 namespace {
@@ -10,19 +18,58 @@ constexpr unsigned looks_between_yields = 64;
 
 }  // namespace
 
-thread_pool::thread_pool(std::size_t threads, std::chrono::microseconds look) : look_(look) {
+class thread_pool::core {
+public:
+    core(const executor& pool, std::chrono::microseconds look) noexcept : look_(look), own_(pool) {}
+    core(const core&) = delete;  // threads point to it
+    core& operator=(const core&) = delete;
+    ~core() = default;
+
+    static void start(const std::shared_ptr<core>& self, std::size_t threads);
+    void post(work_item& item) noexcept;
+    void close() noexcept;
+
+private:
+    void work() noexcept;
+    void run_rest() noexcept;
+    void look_for_work(std::unique_lock<std::mutex>& lock) noexcept;
+
+    const std::chrono::microseconds look_;
+    std::mutex mutex_;
+    std::condition_variable wake_;
+    detail::work_queue posted_;
+    // The number of spinning threads without, and with, an item left to them. The latter check the queue again before
+    // they sleep, so leaving an item to one wakes no thread.
+    std::size_t looking_ = 0;
+    std::size_t promised_ = 0;
+    std::atomic<std::size_t> changes_{0};  // counts what ends the spinning: items, and closing
+    bool closing_ = false;
+    detail::item_threads own_;
+    std::vector<std::thread> threads_;
+};
+
+thread_pool::thread_pool(std::size_t threads, std::chrono::microseconds look)
+    : size_(threads), core_(std::make_shared<core>(*this, look)) {
     if (threads == 0) throw std::invalid_argument("a thread pool needs at least one thread");
     if (look.count() < 0) throw std::invalid_argument("a thread pool looks for work for a time that is not negative");
-    threads_.reserve(threads);
+    core::start(core_, threads);
+}
+
+thread_pool::~thread_pool() { core_->close(); }
+
+void thread_pool::post(work_item& item) noexcept { core_->post(item); }
+
+void thread_pool::core::start(const std::shared_ptr<core>& self, std::size_t threads) {
+    self->threads_.reserve(threads);
     try {
-        for (std::size_t i = 0; i < threads; ++i) threads_.emplace_back([this] { work(); });
+        for (std::size_t i = 0; i < threads; ++i) self->threads_.emplace_back([self] { self->work(); });
     } catch (...) {  // the system gives no more threads: end the threads that were created
-        close();
+        self->close();
         throw;
     }
 }
 
-void thread_pool::post(work_item& item) noexcept {
+void thread_pool::core::post(work_item& item) noexcept {
     const std::lock_guard lock(mutex_);
     posted_.push(item);
     changes_.fetch_add(1, std::memory_order_release);
@@ -35,7 +82,7 @@ void thread_pool::post(work_item& item) noexcept {
 }
 
 // Spins without the lock, until something is posted or the time has passed.
-void thread_pool::look_for_work(std::unique_lock<std::mutex>& lock) noexcept {
+void thread_pool::core::look_for_work(std::unique_lock<std::mutex>& lock) noexcept {
     const std::size_t known = changes_.load(std::memory_order_relaxed);
     ++looking_;
     lock.unlock();
@@ -49,7 +96,8 @@ void thread_pool::look_for_work(std::unique_lock<std::mutex>& lock) noexcept {
     --(promised_ != 0 ? promised_ : looking_);
 }
 
-void thread_pool::work() noexcept {
+void thread_pool::core::work() noexcept {
+    const detail::item_threads::entry here(own_);
     std::unique_lock lock(mutex_);
     for (bool has_worked = false;; has_worked = true) {
         if (has_worked && posted_.empty() && !closing_ && look_.count() != 0) look_for_work(lock);
@@ -62,14 +110,33 @@ void thread_pool::work() noexcept {
     }
 }
 
-void thread_pool::close() noexcept {
+// Of a pool that is destroyed on one of its threads.
+void thread_pool::core::run_rest() noexcept {
+    std::unique_lock lock(mutex_);
+    while (work_item* const item = posted_.pop()) {
+        lock.unlock();
+        item->run();
+        lock.lock();
+    }
+}
+
+// Threads that run items may still post; the last of them to end has found no item.
+void thread_pool::core::close() noexcept {
     {
         const std::lock_guard lock(mutex_);
         closing_ = true;
         changes_.fetch_add(1, std::memory_order_release);
         wake_.notify_all();
     }
-    for (std::thread& each : threads_) each.join();
+    if (own_.is_own_thread()) run_rest();
+    for (std::thread& each : threads_) {
+        if (each.get_id() == std::this_thread::get_id()) {
+            each.detach();  // it keeps the core, and ends when it returns from the item that destroyed the pool
+        } else {
+            each.join();
+        }
+    }
+    if (own_.is_own_thread()) run_rest();  // what the items of the others have posted last
     threads_.clear();
 }
 

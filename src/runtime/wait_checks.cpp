@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "runtime/completion_service.hpp"
+#include "sluice/async/detail/item_threads.hpp"
 #include "sluice/async/detail/thread_duty.hpp"
 #include "sluice/base/error.hpp"
 #include "sluice/runtime/detail/command_queue.hpp"
@@ -63,14 +64,16 @@ void require_may_wait_host_driven(device& home, std::string_view operation) {
     if (home.service().is_own_thread()) refuse_on_completion_thread(home, operation);
 }
 
-void require_may_await(const submission& submitted, bool has_executor) {
+void require_may_await(const submission& submitted, const executor* target) {
+    if (is_starting_wait()) require_other_thread(target, "sync_wait");
     if (!is_wait_with_duty()) return;
     require_may_wait(submitted, "sync_wait");
     // The workers of a CPU device post the coroutine to its executor themselves; a GPU's streams are watched.
     const stream_point open = submitted.next_open();
     const bool is_watched = open.queue != nullptr && open.queue->interpreter().needs_watching();
     device& home = submitted.home();
-    if (home.service().is_own_thread() && (!has_executor || is_watched)) refuse_on_completion_thread(home, "sync_wait");
+    if (home.service().is_own_thread() && (target == nullptr || is_watched))
+        refuse_on_completion_thread(home, "sync_wait");
 }
 
 }  // namespace sluice::detail

@@ -45,6 +45,7 @@ void host_threads::live(std::size_t self, const std::function<void()>& body) noe
         machine_.checks().switch_host_thread(knows_[self]);
     }
     sluice::detail::set_lock_scheduler_of_this_thread(this);
+    sluice::detail::add_wait_driver(machine_.waits());
     try {
         body();
     } catch (...) {

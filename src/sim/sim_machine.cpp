@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "sim/sim_machine.hpp"
 
+#include <cstdlib>
 #include <stdexcept>
 #include <string>
 #include <utility>
@@ -102,11 +103,25 @@ time_point sim_machine::due(const sluice::detail::deadline& until) const noexcep
     return until.at() <= sluice::detail::timer::clock::now() ? std::min(until.at(), time()) : until.at();
 }
 
-bool sim_machine::run_until(const std::function<bool()>& is_over, time_point deadline) {
+void sim_machine::begin_wait() {
     if (checks_.is_running()) throw error(errc::invalid_argument, "a host call waits for its device");
     is_short_of_memory = false;  // the thread that was short of memory has got its error
     asked();
     if (draw(2) == 0 && serve()) settle();  // also with no time to wait
+}
+
+bool sim_machine::run_what_can(const std::function<bool()>& is_over) {
+    begin_wait();
+    return run(is_over);
+}
+
+void sim_machine::task_driver::give_up() {
+    static_cast<void>(of_.run_until([] { return false; }, time_point::max()));
+    std::abort();  // it throws, since nothing can end it
+}
+
+bool sim_machine::run_until(const std::function<bool()>& is_over, time_point deadline) {
+    begin_wait();
     if (run(is_over, deadline)) return true;
     if (deadline != time_point::max()) {
         host_time = std::max(host_time, static_cast<nanoseconds>((deadline - began_).count()));

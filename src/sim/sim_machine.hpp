@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <exception>
 #include <functional>
+#include <memory>
 #include <optional>
 #include <vector>
 
@@ -19,6 +20,8 @@
 #include "sim/random.hpp"
 #include "sim/schedule.hpp"
 #include "sim/sim_stream.hpp"
+#include "sluice/async/detail/wait_driver.hpp"
+#include "sluice/base/deadline.hpp"
 #include "sluice/runtime/device.hpp"
 #include "sluice/sim/detail/saboteur.hpp"
 
@@ -80,6 +83,10 @@ public:
     time_point now() const noexcept override { return time(); }
     time_point due(const sluice::detail::deadline& until) const noexcept override;
     bool run_until(const std::function<bool()>& is_over, time_point deadline) override;
+    // The same without a deadline; false, without a finding, when nothing more can happen.
+    bool run_what_can(const std::function<bool()>& is_over);
+    // For sync_wait() and spawned::get() on the threads that use this machine.
+    const std::shared_ptr<sluice::detail::wait_driver>& waits() const noexcept { return waits_; }
 
     // For streams.
 
@@ -129,6 +136,21 @@ public:
 private:
     static constexpr std::uint32_t max_idle_queries = 1'000;
 
+    class task_driver final : public sluice::detail::wait_driver {
+    public:
+        explicit task_driver(sim_machine& of) noexcept : of_(of) {}
+        bool run_until(const std::function<bool()>& is_over) override { return of_.run_what_can(is_over); }
+        bool run_until(const std::function<bool()>& is_over, time_point deadline) override {
+            return of_.run_until(is_over, of_.due(sluice::detail::deadline(deadline)));
+        }
+        void give_up() override;
+
+    private:
+        sim_machine& of_;
+    };
+
+    void begin_wait();
+
     actor describe(thread_index thread, moment when) const override;
     bool serve();
     time_point time() const noexcept { return began_ + std::chrono::nanoseconds(std::max(host_time, latest_end_)); }
@@ -138,6 +160,7 @@ private:
     void break_down(sim_stream& running);
     void report_stuck(const std::string& who);
 
+    const std::shared_ptr<sluice::detail::wait_driver> waits_ = std::make_shared<task_driver>(*this);
     std::vector<sim_stream*> streams_;  // by thread, from 1
     std::vector<block*> blocks_;
     checker checks_{*this};

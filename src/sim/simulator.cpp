@@ -24,6 +24,7 @@ simulator::simulator(const simulator_options& options)
                                              std::make_unique<detail::sim_device>(machine_, i, options.memory_bytes)));
     }
     machine_->begin(0);
+    sluice::detail::add_wait_driver(machine_->waits());
 }
 
 simulator::~simulator() {

@@ -4,7 +4,8 @@
 //     co_await resume_on(pool);        // from here on, a thread of the pool
 //
 // Posts the rest of the coroutine to the executor, also when it runs there already (items that are queued already run
-// first). Allocates nothing and throws nothing. With an executor that runs items inside post, such as inline_executor,
+// first). Allocates nothing. Throws errc::invalid_argument where a sync_wait on the executor's last free thread waits
+// for the coroutine, else nothing. With an executor that runs items inside post, such as inline_executor,
 // the coroutine continues without being suspended, so that a loop of these needs no stack. The executor must live until
 // then.
 #pragma once
@@ -12,6 +13,8 @@
 #include <coroutine>
 
 #include "sluice/async/detail/active_call.hpp"
+#include "sluice/async/detail/item_threads.hpp"
+#include "sluice/async/detail/thread_duty.hpp"
 #include "sluice/async/executor.hpp"
 
 namespace sluice {
@@ -21,7 +24,10 @@ class resume_on_awaiter final : private work_item {
 public:
     explicit resume_on_awaiter(executor& target) noexcept : work_item(&arrive), target_(&target) {}
 
-    bool await_ready() const noexcept { return false; }
+    bool await_ready() const {
+        if (is_starting_wait()) require_other_thread(target_, "sync_wait");
+        return false;
+    }
 
     bool await_suspend(std::coroutine_handle<> waiter) noexcept {
         active_call<resume_on_awaiter> call(this);

@@ -13,6 +13,7 @@
 #include <cstddef>
 #include <mutex>
 
+#include "sluice/async/detail/item_threads.hpp"
 #include "sluice/async/detail/work_queue.hpp"
 
 namespace sluice {
@@ -37,6 +38,7 @@ public:
     void finish() noexcept;
 
 private:
+    detail::item_threads threads_{*this};
     std::mutex mutex_;
     std::condition_variable wake_;
     detail::work_queue posted_;

@@ -21,8 +21,10 @@
 #include <thread>
 
 #include "sluice/async/detail/completion.hpp"
+#include "sluice/async/detail/item_threads.hpp"
 #include "sluice/async/detail/root.hpp"
 #include "sluice/async/detail/thread_duty.hpp"
+#include "sluice/async/detail/wait_driver.hpp"
 #include "sluice/async/executor.hpp"
 #include "sluice/async/resume_on.hpp"
 #include "sluice/async/task.hpp"
@@ -58,15 +60,21 @@ public:
     virtual abandonment abandon() noexcept { return abandonment::none; }
     // Throws on a thread that must not block until the end.
     virtual void require_may_block(std::string_view operation) const { require_may_wait_for_task(operation); }
+    // The executor on which it was started; null when it was not started on one.
+    virtual const executor* runs_on() const noexcept { return nullptr; }
 
-    void wait(wait_mode mode) {
+    // Throws where the wait could never end.
+    void wait(wait_mode mode, std::string_view operation) {
+        if (end_.complete_already()) return wait_asleep();
+        const task_wait counted(runs_on(), operation);
+        if (has_wait_driver()) return drive_until([this] { return end_.complete_already(); });
         while (mode != wait_mode::block && !end_.complete_already()) {
             if (mode == wait_mode::yield) std::this_thread::yield();
         }
-        std::unique_lock lock(mutex_);
-        wake_.wait(lock, [this] { return end_.complete_already(); });
+        wait_asleep();
     }
     bool wait_until(std::chrono::steady_clock::time_point deadline) {
+        if (has_wait_driver()) return drive_until([this] { return end_.complete_already(); }, deadline);
         std::unique_lock lock(mutex_);
         return wake_.wait_until(lock, deadline, [this] { return end_.complete_already(); });
     }
@@ -81,6 +89,12 @@ protected:
     }
 
 private:
+    // The lock orders the end's complete() before this returns.
+    void wait_asleep() {
+        std::unique_lock lock(mutex_);
+        wake_.wait(lock, [this] { return end_.complete_already(); });
+    }
+
     completion end_;
     std::mutex mutex_;  // of threads that wait
     std::condition_variable wake_;
@@ -95,10 +109,12 @@ public:
     static void post(std::shared_ptr<spawned_task> self, executor& on) noexcept {
         spawned_task& state = *self;
         state.running_ = std::move(self);
+        state.on_ = &on;
         on.post(state);
     }
 
     T take() override { return root_.take(); }
+    const executor* runs_on() const noexcept override { return on_; }
 
 private:
     static void begin(work_item& item) noexcept {
@@ -114,6 +130,7 @@ private:
 
     root<T> root_;
     std::shared_ptr<spawned_task> running_;
+    const executor* on_ = nullptr;  // not to be used: it may have ended
 };
 
 // Owned by the handle, or by its waiter, as long as the result is wanted. Its destruction abandons the task.
@@ -154,6 +171,7 @@ public:
     bool await_ready() const {
         if (state_->end().complete_already()) return true;
         if (is_wait_with_duty()) state_->require_may_block("sync_wait");
+        if (is_starting_wait()) require_other_thread(state_->runs_on(), "sync_wait");
         return false;
     }
     bool await_suspend(std::coroutine_handle<> waiter) noexcept { return state_->end().wait(waiter); }
@@ -217,7 +235,7 @@ public:
     // has ended.
     T get(std::optional<wait_mode> mode = {}) && {
         require_may_block("get");
-        state_->wait(mode.value_or(wait_mode::block));
+        state_->wait(mode.value_or(wait_mode::block), "get");
         const auto owned = std::move(state_);
         return owned->take();
     }
@@ -225,10 +243,12 @@ public:
 
     // Blocks until the task has ended; asleep unless `mode` says otherwise. A task that has not ended may need a thread
     // of the runtime: on a worker thread of a device, in a host call and on the runtime's completion thread, this, get
-    // and the two below throw errc::invalid_argument then. Costs O(1) when the task has ended.
+    // and the two below throw errc::invalid_argument then. So do this and get on a thread of the executor on which the
+    // task was started, when all its other threads wait like this: no thread is left for the task. Costs O(1) when the
+    // task has ended.
     void wait(std::optional<wait_mode> mode = {}) const {
         require_may_block("wait");
-        state_->wait(mode.value_or(wait_mode::block));
+        state_->wait(mode.value_or(wait_mode::block), "wait");
     }
     // The same for at most the given time; returns whether the task has ended.
     template <typename Rep, typename Period>

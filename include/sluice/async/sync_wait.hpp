@@ -5,10 +5,11 @@
 //
 // Awaits it on the calling thread, blocks until it is complete, and returns its value or throws its exception. An
 // rvalue reference is returned as a value. Must not be called on a thread that the awaitable needs in order to
-// continue. On a runtime's completion thread, or a worker thread of a device, what the awaitable awaits there throws
-// errc::invalid_argument if it would need that thread; after the awaitable has continued on another thread, that is not
-// checked. It allocates one coroutine frame. The caller owns the awaitable: one with a name is awaited as the lvalue or
-// the rvalue (std::move) that is passed.
+// continue. On a runtime's completion thread, a worker thread of a device, or the last free thread of an executor, what
+// the awaitable awaits there throws errc::invalid_argument if it would need that thread; after the awaitable has
+// continued on another thread, that is not checked. On the thread of a simulator it runs the simulated devices
+// meanwhile. It allocates one coroutine frame. The caller owns the awaitable: one with a name is awaited as the lvalue
+// or the rvalue (std::move) that is passed.
 #pragma once
 
 #include <condition_variable>
@@ -16,6 +17,7 @@
 
 #include "sluice/async/detail/root.hpp"
 #include "sluice/async/detail/thread_duty.hpp"
+#include "sluice/async/detail/wait_driver.hpp"
 
 namespace sluice {
 
@@ -32,12 +34,19 @@ public:
         return std::noop_coroutine();
     }
 
-    void wait() noexcept {
+    // Throws only on a thread that drives (wait_driver): when the root can never end.
+    void wait() {
+        if (has_wait_driver()) return drive_until([this] { return has_ended(); });
         std::unique_lock lock(mutex_);
         wake_.wait(lock, [this] { return ended_; });
     }
 
 private:
+    bool has_ended() {
+        const std::lock_guard lock(mutex_);
+        return ended_;
+    }
+
     std::mutex mutex_;
     std::condition_variable wake_;
     bool ended_ = false;

@@ -7,15 +7,11 @@
 // Thread safety: post() may be called on any thread, also on the pool's own.
 #pragma once
 
-#include <atomic>
 #include <chrono>
-#include <condition_variable>
 #include <cstddef>
-#include <mutex>
-#include <thread>
-#include <vector>
+#include <memory>
 
-#include "sluice/async/detail/work_queue.hpp"
+#include "sluice/async/executor.hpp"
 
 namespace sluice {
 
@@ -27,29 +23,19 @@ public:
     // `look`: how long a thread looks for the next item before it sleeps. Throws std::invalid_argument for no threads
     // or a negative time, std::system_error when the system gives no threads. Costs the creation of the threads.
     explicit thread_pool(std::size_t threads, std::chrono::microseconds look = usual_look);
-    // Runs what was posted, and what that posts, then ends the threads. Blocks. Must not run on a thread of the pool.
-    // Only the pool's own items may still post then. A coroutine that no thread resumes is not waited for.
-    ~thread_pool() override { close(); }
+    // Runs what was posted, and what that posts, then ends the threads. Blocks. On a thread of the pool (a coroutine
+    // there is the last owner) it runs items itself, and that thread ends when it returns to the pool. Only the pool's
+    // own items may still post then. A coroutine that no thread resumes is not waited for.
+    ~thread_pool() override;
 
     void post(work_item& item) noexcept override;
-    std::size_t size() const noexcept { return threads_.size(); }  // the number of threads
+    std::size_t size() const noexcept { return size_; }  // the number of threads
 
 private:
-    void work() noexcept;
-    void look_for_work(std::unique_lock<std::mutex>& lock) noexcept;
-    void close() noexcept;
+    class core;
 
-    const std::chrono::microseconds look_;
-    std::mutex mutex_;
-    std::condition_variable wake_;
-    detail::work_queue posted_;
-    // The number of spinning threads without, and with, an item left to them. The latter check the queue again before
-    // they sleep, so leaving an item to one wakes no thread.
-    std::size_t looking_ = 0;
-    std::size_t promised_ = 0;
-    std::atomic<std::size_t> changes_{0};  // counts what ends the spinning: items, and closing
-    bool closing_ = false;
-    std::vector<std::thread> threads_;  // last: they use all of the above
+    const std::size_t size_;
+    const std::shared_ptr<core> core_;  // shared with the threads: the pool may be destroyed on one of them
 };
 
 }  // namespace sluice

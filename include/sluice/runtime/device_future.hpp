@@ -109,7 +109,7 @@ public:
         // Whether the operation is complete. Throws errc::invalid_argument on a thread that must not wait.
         bool await_ready() const {
             if (submitted_->is_complete()) return true;
-            detail::require_may_await(*submitted_, target_ != nullptr);
+            detail::require_may_await(*submitted_, target_);
             return false;
         }
         // Has the waiter resumed when the operation is complete.

@@ -20,8 +20,9 @@
 // Time. Waits of the host with a deadline and deadlines of operations count virtual time, from the start of the wait or
 // of the operation. Commands advance this time; when nothing else can happen it jumps to the next deadline. A deadline
 // given as a point in time has passed when the real clock says so; one in the future is as far ahead as in real time,
-// which no seed can reproduce: use durations. A host that sleeps in sync_wait() or spawned::get() sleeps for ever,
-// since it is the only thread: run() tasks, or co_await in one.
+// which no seed can reproduce: use durations. On the thread that created the simulator, and in run_threads(),
+// sync_wait() and spawned::get() run the devices while they wait. Where nothing more can happen there, they wait
+// three seconds, in real time, for other threads of the program, and are then a finding and an exception.
 //
 // Threads. run_threads() runs each function on its own host thread, one thread at a time. The schedule decides when a
 // thread stops and which continues, also in the middle of a submission. Each thread knows only what it has itself seen

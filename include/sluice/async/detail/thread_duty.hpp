@@ -47,7 +47,8 @@ public:
 private:
     const int before_;
 };
-// Whether the calling thread has a duty, and waits for what it starts now.
+// Whether the calling thread waits for what it starts now; and whether it also has a duty.
+bool is_starting_wait() noexcept;
 bool is_wait_with_duty() noexcept;
 
 // Throws errc::invalid_argument on a thread with a duty: a task that has not ended may need this thread.

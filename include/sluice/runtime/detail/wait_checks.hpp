@@ -7,6 +7,7 @@
 
 namespace sluice {
 class device;
+class executor;
 struct stream_point;
 }  // namespace sluice
 
@@ -25,6 +26,7 @@ void require_may_wait(const submission& submitted, std::string_view operation);
 void require_may_wait_host_driven(device& home, std::string_view operation);
 // For a coroutine that is about to be suspended until the submission is complete, while the calling thread waits for
 // the coroutine: throws when the coroutine would be resumed by this thread, or when the device needs this thread.
-void require_may_await(const submission& submitted, bool has_executor);
+// `target`: where the coroutine continues; null: on the completion thread.
+void require_may_await(const submission& submitted, const executor* target);
 
 }  // namespace sluice::detail

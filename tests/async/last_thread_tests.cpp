@@ -1,0 +1,155 @@
+// SPDX-License-Identifier: Apache-2.0
+// Waits on the threads of an executor for tasks that it runs, and an executor whose last owner is one of its own
+// coroutines: an error or a result, never a hang or the end of the program.
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <chrono>
+#include <latch>
+#include <memory>
+#include <thread>
+
+#include "sluice/async/resume_on.hpp"
+#include "sluice/async/run_loop.hpp"
+#include "sluice/async/spawn_task.hpp"
+#include "sluice/async/sync_wait.hpp"
+#include "sluice/async/thread_pool.hpp"
+#include "sluice/base/error.hpp"
+
+namespace sluice::last_thread_tests {
+namespace {
+
+using namespace std::chrono_literals;
+
+task<int> one() { co_return 1; }
+task<int> one_on(executor& where) {
+    co_await resume_on(where);
+    co_return 1;
+}
+
+template <typename Function>
+errc refusal_of(Function&& f) {
+    try {
+        f();
+    } catch (const error& refused) {
+        return static_cast<errc>(refused.code().value());
+    }
+    return errc{};
+}
+
+TEST(last_thread, of_a_pool_cannot_wait_for_a_task_of_that_pool) {
+    thread_pool pool(1);
+    auto body = [&]() -> task<errc> {
+        auto inner = spawn(one(), pool);
+        co_return refusal_of([&] { std::move(inner).get(); });
+    };
+    EXPECT_EQ(spawn(body(), pool).get(), errc::invalid_argument);
+    auto waits = [&]() -> task<errc> {
+        auto inner = spawn(one(), pool);
+        co_return refusal_of([&] { inner.wait(); });
+    };
+    EXPECT_EQ(spawn(waits(), pool).get(), errc::invalid_argument);
+}
+
+TEST(last_thread, of_a_pool_can_wait_for_a_task_of_another_pool_and_for_one_that_has_ended) {
+    thread_pool pool(1), other(1);
+    auto body = [&]() -> task<int> {
+        auto elsewhere = spawn(one(), other);
+        co_return std::move(elsewhere).get();
+    };
+    EXPECT_EQ(spawn(body(), pool).get(), 1);
+    auto ended = spawn(one(), pool);
+    ended.wait();
+    auto takes = [&]() -> task<int> { co_return std::move(ended).get(); };
+    EXPECT_EQ(spawn(takes(), pool).get(), 1);
+}
+
+TEST(last_thread, all_but_the_last_free_thread_can_wait_for_tasks_of_their_pool) {
+    thread_pool pool(3);
+    std::latch all(3), have_tried(3);
+    std::atomic<int> refused{0}, ended{0};
+    auto body = [&]() -> task<> {
+        auto inner = spawn(one(), pool);
+        all.arrive_and_wait();  // no thread is left that could have run the tasks
+        try {
+            ended += std::move(inner).get();
+        } catch (const error& refusal) {
+            EXPECT_EQ(refusal.code(), errc::invalid_argument);
+            ++refused;
+        }
+        co_return;
+    };
+    auto first = spawn(body(), pool), second = spawn(body(), pool), third = spawn(body(), pool);
+    std::move(first).get();
+    std::move(second).get();
+    std::move(third).get();
+    EXPECT_GE(ended, 1);
+    EXPECT_EQ(ended + refused, 3);
+}
+
+TEST(last_thread, of_a_pool_cannot_wait_for_a_coroutine_that_would_continue_there) {
+    thread_pool pool(1);
+    auto body = [&]() -> task<errc> { co_return refusal_of([&] { sync_wait(one_on(pool)); }); };
+    EXPECT_EQ(spawn(body(), pool).get(), errc::invalid_argument);
+    auto spawns = [&]() -> task<errc> {
+        auto waits = [&]() -> task<int> {
+            auto inner = spawn(one(), pool);
+            co_return co_await std::move(inner);
+        };
+        co_return refusal_of([&] { sync_wait(waits()); });
+    };
+    EXPECT_EQ(spawn(spawns(), pool).get(), errc::invalid_argument);
+}
+
+TEST(last_thread, of_a_run_loop_cannot_wait_for_a_task_of_that_loop) {
+    run_loop loop;
+    auto body = [&]() -> task<errc> {
+        auto inner = spawn(one(), loop);
+        co_return refusal_of([&] { std::move(inner).get(); });
+    };
+    auto outer = spawn(body(), loop);
+    loop.run_pending();
+    EXPECT_EQ(std::move(outer).get(), errc::invalid_argument);
+    loop.run_pending();
+}
+
+task<> last_owner(std::shared_ptr<thread_pool> pool) {
+    co_await resume_on(*pool);
+    std::this_thread::sleep_for(5ms);  // the other owner has gone
+}
+
+TEST(last_thread, a_coroutine_on_a_pool_may_be_its_last_owner) {
+    for (const std::size_t threads : {1u, 2u, 4u}) {
+        for (int i = 0; i < 20; ++i) {
+            auto pool = std::make_shared<thread_pool>(threads);
+            const std::weak_ptr<thread_pool> seen = pool;
+            auto running = spawn(last_owner(pool), *pool);
+            pool.reset();
+            std::move(running).get();
+            while (!seen.expired()) std::this_thread::yield();
+        }
+    }
+}
+
+TEST(last_thread, a_pool_that_ends_on_its_own_thread_runs_what_was_posted) {
+    std::atomic<int> ran{0};
+    auto counts = [&]() -> task<> {
+        ++ran;
+        co_return;
+    };
+    for (const std::size_t threads : {1u, 3u}) {
+        ran = 0;
+        auto pool = std::make_shared<thread_pool>(threads);
+        auto owns = [](std::shared_ptr<thread_pool>& from, auto make) -> task<> {
+            std::shared_ptr<thread_pool> mine = std::move(from);
+            for (int i = 0; i < 100; ++i) static_cast<void>(spawn(make(), *mine));
+            mine.reset();
+            co_return;
+        };
+        std::move(spawn(owns(pool, counts), *pool)).get();
+        EXPECT_EQ(ran, 100);
+    }
+}
+
+}  // namespace
+}  // namespace sluice::last_thread_tests
