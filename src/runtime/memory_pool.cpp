@@ -81,7 +81,12 @@ private:
     storage* carve(std::size_t bytes, const command_queue* user) noexcept;
     storage* make_when_short(std::size_t bytes, const command_queue* user, std::size_t known_returns);
     freed free_one(std::size_t bytes, std::size_t call);
-    freed wait_for_or_return(detail::pool_chunk& chosen, std::size_t call, std::unique_lock<detail::spin_lock>& lock);
+    // Waits for the uses of a chunk that is free as a whole; then keeps it, or returns it to the source. One without
+    // uses is returned.
+    enum class then : bool { keep, give_back };
+    freed wait_for_or_return(detail::pool_chunk& chosen, std::size_t call, then next,
+                             std::unique_lock<detail::spin_lock>& lock);
+    freed return_to_source(detail::pool_chunk& unused, std::unique_lock<detail::spin_lock>& lock);
     bool await_divided(std::size_t bytes);
     bool await_others_return(std::size_t& known) const noexcept;
     std::size_t count_returns() const noexcept;
@@ -266,28 +271,17 @@ bool memory_pool::core::await_others_return(std::size_t& known) const noexcept {
 memory_pool::core::freed memory_pool::core::free_one(std::size_t bytes, std::size_t call) {
     std::unique_lock lock(guard_);
     detail::pool_chunk* const chosen = blocks_.free_chunk_for(bytes, call);
-    return chosen != nullptr ? wait_for_or_return(*chosen, call, lock) : freed{};
+    return chosen != nullptr ? wait_for_or_return(*chosen, call, then::keep, lock) : freed{};
 }
 
-// The chunk stays in the lists while this waits, so that other threads can have it.
-memory_pool::core::freed memory_pool::core::wait_for_or_return(detail::pool_chunk& chosen, std::size_t call,
+// The chunk stays in the lists while this waits, so that other threads can have it. Afterwards its uses are over,
+// unless another thread has had it.
+memory_pool::core::freed memory_pool::core::wait_for_or_return(detail::pool_chunk& chosen, std::size_t call, then next,
                                                                std::unique_lock<detail::spin_lock>& lock) {
     const std::size_t bytes = chosen.bytes;
     std::vector<stream_point> uses;
     detail::pool_blocks::add_open_uses(chosen, uses);
-    if (uses.empty()) {
-        void* const data = chosen.data;
-        blocks_.remove(chosen);
-        detail::pool_blocks::end_if_unused(chosen);
-        ++returning_;
-        lock.unlock();
-        source_.free(data, bytes);
-        lock.lock();
-        --returning_;
-        ++returns_;
-        if (source_has_less_than_ != no_limit) source_has_less_than_ += bytes;
-        return {.any = true, .returned_bytes = bytes};
-    }
+    if (uses.empty()) return return_to_source(chosen, lock);
     ++chosen.waiting;
     lock.unlock();
     const bool are_over = wait_for_uses(uses);
@@ -300,7 +294,33 @@ memory_pool::core::freed memory_pool::core::wait_for_or_return(detail::pool_chun
     // Not over: kept, with its history, until a later call or until the pool is destroyed. A poisoned device refuses
     // allocations, so it is never handed out.
     if (!are_over) chosen.passed_over_by = call;
-    return {.any = true, .waited_bytes = are_over ? bytes : 0};
+    if (!are_over || next == then::keep || !chosen.is_free())
+        return {.any = true, .waited_bytes = are_over ? bytes : 0};
+    std::vector<stream_point> later;
+    detail::pool_blocks::add_open_uses(chosen, later);
+    const auto is_later = [&](const stream_point& use) {
+        return std::ranges::none_of(
+            uses, [&](const stream_point& waited) { return waited.queue == use.queue && waited.upto >= use.upto; });
+    };
+    if (std::ranges::any_of(later, is_later)) return {.any = true};
+    return return_to_source(chosen, lock);
+}
+
+// The lock is given up meanwhile: the call may take a GPU as long as its commands.
+memory_pool::core::freed memory_pool::core::return_to_source(detail::pool_chunk& unused,
+                                                             std::unique_lock<detail::spin_lock>& lock) {
+    void* const data = unused.data;
+    const std::size_t bytes = unused.bytes;
+    blocks_.remove(unused);
+    detail::pool_blocks::end_if_unused(unused);
+    ++returning_;
+    lock.unlock();
+    source_.free(data, bytes);
+    lock.lock();
+    --returning_;
+    ++returns_;
+    if (source_has_less_than_ != no_limit) source_has_less_than_ += bytes;
+    return {.any = true, .returned_bytes = bytes};
 }
 
 // Waits for the free blocks next to blocks in use. False when there is nothing to wait for, or this thread may not.
@@ -321,13 +341,12 @@ std::size_t memory_pool::core::trim(std::size_t keep_bytes) {
     most_in_use_bytes_ = blocks_.total_bytes() - blocks_.free_bytes();
     std::size_t returned = 0;
     for (detail::chunk_list* const list : {&blocks_.divided(), &blocks_.whole()}) {
-        // Twice for each: it waits for the uses, and then returns the chunk. What is returned to the pool meanwhile
-        // stays there.
+        // A chunk that cannot be returned takes two turns. What is returned to the pool meanwhile stays there.
         for (std::size_t turns = 2 * list->size(); turns != 0 && blocks_.total_bytes() > keep_bytes; --turns) {
             detail::pool_chunk* const next = list->oldest();
             if (next == nullptr) break;
             if (next->is_free() && next->passed_over_by != call) {
-                returned += wait_for_or_return(*next, call, lock).returned_bytes;
+                returned += wait_for_or_return(*next, call, then::give_back, lock).returned_bytes;
             } else {
                 list->remove(*next);
                 list->add(*next);
