@@ -8,7 +8,7 @@ namespace sluice::detail {
 namespace {
 
 // For tasks that other threads of the program continue. Nothing drives those.
-constexpr auto patience = std::chrono::seconds(3);
+constexpr auto longest_wait = std::chrono::seconds(3);
 constexpr auto nap = std::chrono::milliseconds(1);
 
 std::vector<std::weak_ptr<wait_driver>>& drivers_here() {
@@ -39,7 +39,7 @@ bool has_wait_driver() noexcept {
 
 void drive_until(const std::function<bool()>& is_over) {
     const auto drivers = living();
-    const auto end = std::chrono::steady_clock::now() + patience;
+    const auto end = std::chrono::steady_clock::now() + longest_wait;
     for (;;) {
         for (const auto& each : drivers) {
             if (each->run_until(is_over)) return;

@@ -217,7 +217,7 @@ storage* pool_blocks::carve_from_neighbours(std::size_t bytes, const command_que
             best_first = first;
             best_last = each;
             best_bytes = run;
-            if (!is_end) first = nullptr;  // long enough: the blocks behind it stay
+            if (!is_end) first = nullptr;  // long enough: the blocks after it stay
         }
     }
     if (best_first == nullptr) return nullptr;

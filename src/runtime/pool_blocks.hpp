@@ -103,8 +103,8 @@ public:
     storage* add(void* data, std::size_t bytes) noexcept;
     void put(storage& block) noexcept;
 
-    // Of the chunks that are free as a whole and that this call has not passed over: the smallest that has so many
-    // bytes, else the largest; null when there is none.
+    // Of the chunks that are free as a whole and that this call has not passed over: the smallest that has at least
+    // that many bytes, else the largest; null when there is none.
     pool_chunk* free_chunk_for(std::size_t bytes, std::size_t call) noexcept;
     // The two lists: of chunks that are one block, and of divided ones.
     chunk_list& whole() noexcept { return whole_; }
@@ -113,7 +113,7 @@ public:
     static void add_open_uses(const pool_chunk& of, std::vector<stream_point>& to);
     // Takes the chunk, which is free as a whole, from the lists; its memory is the caller's.
     void remove(pool_chunk& one) noexcept;
-    // The chunk's memory has gone, and nobody waits for it.
+    // The memory of the chunk has gone, and no thread waits for it.
     static void end_if_unused(pool_chunk& one) noexcept;
 
 private:
