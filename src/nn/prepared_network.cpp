@@ -15,6 +15,7 @@
 #include "sluice/base/error.hpp"
 #include "sluice/base/file_error.hpp"
 #include "sluice/base/printable.hpp"
+#include "sluice/base/run_guard.hpp"
 #include "sluice/op/detail/runtime_hooks.hpp"
 #include "sluice/runtime/device.hpp"
 #include "sluice/runtime/execution_context.hpp"
@@ -320,12 +321,14 @@ public:
             throw error(errc::bad_file, "an inner graph with " + std::to_string(body.inputs.size()) +
                                             " inputs is given " + std::to_string(inputs.size()));
         }
+        run_guard::check();  // also of a graph without steps, which a Loop may run for ever
         std::vector<any_tensor> slots(body.slots);
         left_values left;
         for (const auto& [at, value] : body.constants) slots[at] = value;
         for (std::size_t i = 0; i < inputs.size(); ++i) slots[body.inputs[i]] = std::move(inputs[i]);
         for (const auto& each : body.captures) slots[each.inside] = (*outside)[each.outside];
         for (const step& each : body.steps) {
+            run_guard::check();
             carry_out(each, slots, where, &left);
             for (const slot one : each.released) {
                 slots[one] = {};

@@ -8,6 +8,7 @@
 #include "runtime/graph_difference.hpp"
 #include "runtime/kernel_call.hpp"
 #include "runtime/launched_graphs.hpp"
+#include "sluice/base/run_guard.hpp"
 #include "sluice/runtime/detail/command_queue.hpp"
 #include "sluice/runtime/row_copy.hpp"
 
@@ -60,6 +61,7 @@ public:
 private:
     std::exception_ptr run_one(const command_graph& graph, const graph_node& node) const {
         try {
+            run_guard::check();
             if (const auto* part = std::get_if<conditional_command>(&node.what)) return run_part(*part);
             perform(graph, node, on_);
             return {};

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "sluice/serve/served_model.hpp"
 
+#include <time.h>
+
 #include <algorithm>
 #include <atomic>
 #include <cstdint>
@@ -16,6 +18,7 @@
 #include "serve/trial.hpp"
 #include "sluice/base/error.hpp"
 #include "sluice/base/printable.hpp"
+#include "sluice/base/run_guard.hpp"
 #include "sluice/serve/compute_nice.hpp"
 
 namespace sluice::serve {
@@ -23,6 +26,8 @@ namespace {
 
 constexpr std::size_t default_batch = 64;
 constexpr std::size_t most_sizes = 128;  // that statistics distinguish
+// Of a batch on a lent thread, once it has taken longer than run_guard::look_time. Other connections wait meanwhile.
+constexpr std::chrono::nanoseconds longest_lent = std::chrono::milliseconds(40);
 
 std::chrono::nanoseconds since(infer_call::clock::time_point begin, infer_call::clock::time_point end) {
     return std::chrono::duration_cast<std::chrono::nanoseconds>(end - begin);
@@ -31,6 +36,15 @@ std::chrono::nanoseconds since(infer_call::clock::time_point begin, infer_call::
 void count_latency(model_statistics& to, std::chrono::nanoseconds time) {
     ++to.latency[model_statistics::bucket_of(time)];
 }
+
+// What this thread has computed. A thread that had to wait for a processor has not computed.
+std::chrono::nanoseconds computed_here() noexcept {
+    timespec now{};
+    ::clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
+    return std::chrono::seconds(now.tv_sec) + std::chrono::nanoseconds(now.tv_nsec);
+}
+
+struct takes_long {};
 
 std::uint64_t new_batch() noexcept {
     static std::atomic<std::uint64_t> last{0};
@@ -78,6 +92,26 @@ struct served_model::taken_calls {
     std::optional<waiting_call> without_memory;  // refused, because there was none for its batch
 
     std::size_t size() const noexcept { return batch.size() + left_out.size() + (without_memory ? 1 : 0); }
+};
+
+// Looks at a run between its steps.
+class served_model::run_watch {
+public:
+    run_watch(std::span<const waiting_call> batch, bool on_caller_thread) noexcept
+        : batch_(batch), on_caller_thread_(on_caller_thread) {}
+
+    void look() {
+        if (std::ranges::none_of(batch_, [](const waiting_call& each) { return each.call->is_wanted(); }))
+            throw refusal(refusal_kind::cancelled, "the client has gone; the request was computed in part");
+        if (!on_caller_thread_) return;
+        if (!first_) first_ = computed_here();
+        if (computed_here() - *first_ >= longest_lent) throw takes_long{};
+    }
+
+private:
+    const std::span<const waiting_call> batch_;
+    const bool on_caller_thread_;
+    std::optional<std::chrono::nanoseconds> first_;
 };
 
 std::shared_ptr<served_model> served_model::make(std::string name, std::size_t version,
@@ -159,7 +193,9 @@ bool served_model::is_lost() const {
 
 // Called with the lock.
 bool served_model::is_short(std::size_t elements) const {
-    if (config_.caller_thread_us == 0 || config_.max_delay_us != 0 || typical_ == clock::duration::zero()) return false;
+    if (may_take_long_ || config_.caller_thread_us == 0 || config_.max_delay_us != 0 ||
+        typical_ == clock::duration::zero())
+        return false;
     const double factor = std::max(1.0, static_cast<double>(elements) / typical_elements_);
     const auto limit = std::chrono::microseconds(config_.caller_thread_us);
     return std::chrono::duration<double>(typical_).count() * factor <= std::chrono::duration<double>(limit).count();
@@ -301,14 +337,22 @@ void served_model::work() {
     std::unique_lock lock(mutex_);
     while (true) {
         ++idle_threads_;
-        has_work_.wait(lock, [&] { return is_closing_ || (!queue_->empty() && !is_lent_); });
+        has_work_.wait(lock, [&] {
+            const bool has_calls = !queue_->empty() && (is_closing_ || !is_lent_);
+            return !moved_.empty() || has_calls || (is_closing_ && is_at_end());
+        });
         --idle_threads_;
-        if (queue_->empty()) return;
+        if (moved_.empty() && queue_->empty()) return;
         taken_calls taken;
-        try {
-            take_in_time(lock, taken);
-        } catch (const std::exception&) {
-            take_without_memory(taken);
+        if (!moved_.empty()) {
+            taken.batch = std::move(moved_.front());
+            moved_.pop_front();
+        } else {
+            try {
+                take_in_time(lock, taken);
+            } catch (const std::exception&) {
+                take_without_memory(taken);
+            }
         }
         lock.unlock();
         run_batch(std::move(taken), false);
@@ -328,7 +372,30 @@ void served_model::run_batch(taken_calls taken, bool on_caller_thread) noexcept 
     taken = {};  // calls end before close() returns
     const std::lock_guard lock(mutex_);
     running_ -= calls;
-    if (running_ == 0 && queue_->empty()) is_idle_.notify_all();
+    if (!is_at_end()) return;
+    is_idle_.notify_all();
+    if (is_closing_) has_work_.notify_all();  // the last batch may have come from a lent thread
+}
+
+// Called with the lock.
+bool served_model::is_at_end() const noexcept { return running_ == 0 && queue_->empty(); }
+
+// From a lent thread. The batch is computed again from its beginning.
+void served_model::move_to_own_thread(std::span<waiting_call> batch) noexcept {
+    try {
+        std::vector<waiting_call> all;
+        all.reserve(batch.size());
+        const std::lock_guard lock(mutex_);
+        may_take_long_ = true;
+        moved_.emplace_back();  // before the calls move, since it may lack memory
+        for (waiting_call& each : batch) all.push_back(std::move(each));
+        moved_.back().swap(all);
+        running_ += batch.size();
+        has_work_.notify_one();
+    } catch (const std::exception& failure) {
+        for (waiting_call& each : batch) each.call->refuse(refusal_of(failure));
+        note_failure(failure);
+    }
 }
 
 void served_model::compute_each(std::span<waiting_call> batch, bool on_caller_thread) noexcept {
@@ -356,6 +423,14 @@ std::size_t served_model::rows_to_compute(std::span<const waiting_call> batch) c
     return joins_ ? padded : rows;
 }
 
+std::vector<nn::any_tensor> served_model::run_watched(std::vector<nn::any_tensor> inputs,
+                                                      std::span<const waiting_call> batch,
+                                                      bool on_caller_thread) const {
+    run_watch watch(batch, on_caller_thread);
+    const run_guard guard([&watch] { watch.look(); });
+    return network_->run(std::move(inputs));
+}
+
 // This is where a batch is run.
 void served_model::compute(std::span<waiting_call> batch, bool on_caller_thread) noexcept {
     const auto begin = clock::now();
@@ -364,7 +439,7 @@ void served_model::compute(std::span<waiting_call> batch, bool on_caller_thread)
         const std::size_t rows = rows_to_compute(batch);
         std::vector<nn::any_tensor> inputs = join(batch, rows);
         joined = clock::now();
-        const std::vector<nn::any_tensor> outputs = network_->run(std::move(inputs));
+        const std::vector<nn::any_tensor> outputs = run_watched(std::move(inputs), batch, on_caller_thread);
         computed = clock::now();
         note_progress(batch, begin, joined, computed);
         if (!answer_each(batch, network_->outputs(), outputs, rows)) {
@@ -375,6 +450,8 @@ void served_model::compute(std::span<waiting_call> batch, bool on_caller_thread)
             }
             return compute_each(batch, on_caller_thread);
         }
+    } catch (const takes_long&) {
+        return move_to_own_thread(batch);
     } catch (const std::exception& failure) {
         // One request's numbers must not fail those of others.
         if (batch.size() > 1) return compute_each(batch, on_caller_thread);
@@ -423,6 +500,10 @@ void served_model::count_batch(std::span<const waiting_call> batch, std::size_t 
 
 void served_model::note_failure(const std::exception& failure) noexcept {
     const std::lock_guard lock(mutex_);
+    if (const auto* its = dynamic_cast<const refusal*>(&failure); its && its->kind() == refusal_kind::cancelled) {
+        ++statistics_.cancelled;
+        return;
+    }
     statistics_.fail.add({});
     const auto* const known = dynamic_cast<const error*>(&failure);
     if (known == nullptr || (known->code() != errc::device_failed && known->code() != errc::runtime_closed)) return;
@@ -438,7 +519,7 @@ void served_model::close() {
     is_closing_ = true;
     note_room();
     has_work_.notify_all();
-    is_idle_.wait(lock, [&] { return queue_->empty() && running_ == 0; });
+    is_idle_.wait(lock, [&] { return is_at_end(); });
     std::vector<std::thread> threads = std::exchange(threads_, {});
     lock.unlock();
     for (std::thread& each : threads) each.join();

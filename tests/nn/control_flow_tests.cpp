@@ -6,6 +6,7 @@
 #include <memory>
 
 #include "nn/support/single_nodes.hpp"
+#include "sluice/base/run_guard.hpp"
 
 namespace sluice::nn::control_flow_tests {
 namespace {
@@ -62,6 +63,27 @@ TEST(if_operators, run_one_of_two_graphs) {
     expect_refusals(
         {{"If", {truth(true)}, with, bad_file, "has 2 outputs, and an inner graph with 1", 17, "", 2},
          {"If", {truth(true)}, {{"then_branch", inner(twice({1}))}}, bad_file, "has no graph 'else_branch'"}});
+}
+
+// A client decides how many rounds there are.
+TEST(loops, end_between_two_rounds_where_the_callers_guard_says_so) {
+    graph empty;  // a round without a step
+    empty.inputs = {value("round"), value("goes_on"), value("state")};
+    empty.outputs = {value("goes_on"), value("state")};
+    graph adds = empty;
+    adds.outputs = {value("goes_on"), value("sum")};
+    adds.nodes = {make_node("Add", {"state", "state"}, {"sum"})};
+    struct over {};
+    for (const graph& body : {empty, adds}) {
+        const run_guard guard([] { throw over(); });
+        EXPECT_THROW(outputs_of({"Loop",
+                                 {number(std::int64_t{1} << 40), any_tensor(), list<float>({1})},
+                                 {{"body", inner(body)}},
+                                 "",
+                                 17,
+                                 1}),
+                     over);
+    }
 }
 
 TEST(loops, run_as_often_as_they_should) {

@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "serve/support/fake_engine.hpp"
+#include "sluice/base/run_guard.hpp"
 
 namespace sluice::serve::served_model_tests {
 namespace {
@@ -583,6 +584,67 @@ INSTANTIATE_TEST_SUITE_P(
                       wrong_input{"many_bytes", io::dtype::f32, {1, 2}, 12, "takes 8 bytes; the data has 12"},
                       wrong_input{"overflow", io::dtype::f32, {std::size_t{1} << 62, 2}, 0, "is too large"}),
     [](const auto& each) { return each.param.what; });
+
+// Its cost is in its numbers: it takes one step after the other until its caller says that it shall end.
+class endless_model : public fake_model {
+public:
+    static constexpr float endless_number = 77;
+
+    std::vector<nn::any_tensor> run(std::vector<nn::any_tensor> inputs) const override {
+        if (inputs.front().values<float>().front() != endless_number) return fake_model::run(std::move(inputs));
+        is_running = true;
+        while (!may_end) run_guard::check();
+        return fake_model::run(std::move(inputs));
+    }
+
+    std::atomic<bool> may_end{false};
+    mutable std::atomic<bool> is_running{false};
+};
+
+TEST(served_model, a_batch_that_takes_long_leaves_the_lent_thread_and_is_answered) {
+    const auto fake = std::make_shared<endless_model>();
+    const serving s({}, fake);
+    test_thread thread;
+    const auto call = row_of(endless_model::endless_number);
+    s.model->submit(call, &thread);
+    ASSERT_EQ(thread.soon.size(), 1U);
+    thread.run();  // returns, though the run has not ended
+    EXPECT_FALSE(call->is_answered());
+    fake->may_end = true;
+    EXPECT_THAT(call->get(), ElementsAre(154, 154));
+    EXPECT_NE(call->thread, std::this_thread::get_id());
+    // From now on it is not lent a thread.
+    const auto next = row_of(1);
+    s.model->submit(next, &thread);
+    EXPECT_TRUE(thread.soon.empty());
+    EXPECT_THAT(next->get(), ElementsAre(2, 2));
+}
+
+TEST(served_model, a_run_ends_when_its_client_has_gone) {
+    const auto fake = std::make_shared<endless_model>();
+    const serving s({.caller_thread_us = 0}, fake);
+    const auto call = row_of(endless_model::endless_number);
+    s.model->submit(call);
+    while (!fake->is_running) std::this_thread::yield();
+    call->wanted = false;
+    EXPECT_EQ(refusal_from([&] { call->get(); }).kind(), refusal_kind::cancelled);
+    EXPECT_EQ(s.model->statistics().cancelled, 1U);
+    EXPECT_EQ(s.model->statistics().fail.count, 0U);
+    s.model->close();  // returns
+}
+
+TEST(served_model, a_model_that_closes_waits_for_a_batch_that_has_left_a_lent_thread) {
+    const auto fake = std::make_shared<endless_model>();
+    const serving s({}, fake);
+    test_thread thread;
+    const auto call = row_of(endless_model::endless_number);
+    s.model->submit(call, &thread);
+    std::jthread closes([&] { s.model->close(); });
+    std::this_thread::sleep_for(20ms);  // its own threads have nothing to do meanwhile
+    thread.run();
+    fake->may_end = true;
+    EXPECT_THAT(call->get(), ElementsAre(154, 154));
+}
 
 TEST(served_model, threads_that_submit_while_it_closes_get_an_answer_or_no) {
     for (int round = 0; round < 20; ++round) {

@@ -30,9 +30,9 @@ public:
     virtual void answer(std::span<const tensor_view> outputs) noexcept = 0;
     virtual void refuse(const refusal& why) noexcept = 0;  // there is no answer, for this reason
 
-    // Whether the client still waits for the answer. A call of a client that has gone is not computed. Asked on any
-    // thread, with the model's lock: it returns at once, and does not call the model. Costs
-    // O(1).
+    // Whether the client still waits for the answer. A call of a client that has gone is not computed, or not to its
+    // end. Asked on any thread, with and without the model's lock, also while the call is computed: it returns at once,
+    // and does not call the model. Costs O(1).
     virtual bool is_wanted() const noexcept { return true; }
 
     // How far the call has come, for traces; the model says it before it answers. A time that is not reached is zero.

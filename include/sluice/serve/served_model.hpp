@@ -14,6 +14,7 @@
 #include <condition_variable>
 #include <cstddef>
 #include <cstdint>
+#include <deque>
 #include <memory>
 #include <mutex>
 #include <span>
@@ -86,6 +87,7 @@ public:
 private:
     using clock = infer_call::clock;
     struct taken_calls;
+    class run_watch;
 
     served_model(std::string name, std::size_t version, std::shared_ptr<const loaded_model> network,
                  const model_config& config);
@@ -104,10 +106,14 @@ private:
     void run_batch(taken_calls taken, bool on_caller_thread) noexcept;
     std::size_t rows_to_compute(std::span<const waiting_call> batch) const;
     void compute(std::span<waiting_call> batch, bool on_caller_thread) noexcept;
+    std::vector<nn::any_tensor> run_watched(std::vector<nn::any_tensor> inputs, std::span<const waiting_call> batch,
+                                            bool on_caller_thread) const;
+    void move_to_own_thread(std::span<waiting_call> batch) noexcept;
     void compute_each(std::span<waiting_call> batch, bool on_caller_thread) noexcept;
     void count_batch(std::span<const waiting_call> batch, std::size_t rows, clock::time_point begin,
                      clock::time_point joined, clock::time_point computed, clock::time_point end);
     void note_failure(const std::exception& failure) noexcept;
+    bool is_at_end() const noexcept;
 
     const std::string name_;
     const std::size_t version_;
@@ -127,6 +133,9 @@ private:
     std::size_t running_ = 0;                         // requests
     std::size_t idle_threads_ = 0;
     bool is_lent_ = false;  // run_waiting() will be called
+    // A batch has taken long on a lent thread, though others were short: what it costs depends on its numbers.
+    bool may_take_long_ = false;
+    std::deque<std::vector<waiting_call>> moved_;  // batches for this model's threads; their calls are running ones
     bool is_closing_ = false;
     bool joins_ = false;
     std::string broken_;           // why the device failed
