@@ -170,7 +170,8 @@ void serve_models(const serve_options& options, std::ostream& log, const engine_
     serve::http_port port(http);
     if (!options.user.empty()) become_user(options.user);  // before anything is read that others have written
 
-    const serve::log_sink sink = lines_to(log, options.log_as_json);
+    const log_writer lines(log, options.log_as_json);
+    const serve::log_sink sink = lines.sink();
     serve::model_source source = source_of(options);
     // CUDA looks at it when it is first used. What the environment says holds.
     if (source.wants_resident()) ::setenv("CUDA_MODULE_LOADING", "EAGER", 0);
@@ -184,7 +185,7 @@ void serve_models(const serve_options& options, std::ostream& log, const engine_
     http.budget = std::make_shared<serve::request_budget>(http.all_bodies_bytes);
     if (!http.otlp.empty()) http.spans = std::make_shared<serve::span_file>(http.otlp, http.version, sink);
     const std::unique_ptr<serve::grpc_front> grpc = grpc_front_of(options, http, models, sink);
-    if (grpc) http.more_metrics = [&grpc] { return grpc->metrics(); };
+    http.more_metrics = [&] { return lines.metrics() + (grpc ? grpc->metrics() : ""); };
     serve::http_front front(models, std::move(port), http, sink);  // it ends before gRPC's
     sink({log_level::info, "listening", "listening on " + url_of(http, front.port()), {}});
     if (grpc) {
@@ -204,10 +205,13 @@ void serve_models(const serve_options& options, std::ostream& log, const engine_
     if (http.spans) http.spans->end();  // the file is whole now
     if (cut == 0) {
         sink({log_level::info, "end", "every request that was accepted is answered", {}});
+        // An orderly end would flush standard error, and wait for a write to a pipe without a reader.
+        if (!lines.flush(log_writer::longest_end)) std::_Exit(has_lost_all ? failed : success);
         if (!has_lost_all) return;
         throw error(errc::device_failed, "the devices of all models have failed: start the server again");
     }
     sink({log_level::error, "end", std::to_string(cut) + " requests were cut off: the time to end was over", {}});
+    lines.flush(log_writer::longest_end);
     std::_Exit(failed);  // a model that is computing cannot be stopped
 }
 

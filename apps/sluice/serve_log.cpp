@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "serve_log.hpp"
 
-#include <chrono>
-#include <cstddef>
+#include <atomic>
+#include <condition_variable>
 #include <ctime>
-#include <memory>
+#include <deque>
 #include <mutex>
 #include <ostream>
-#include <string>
+#include <thread>
+#include <utility>
 
 #include "json_line.hpp"
 #include "sluice/base/printable.hpp"
@@ -43,37 +44,122 @@ std::string text_of(const serve::log_line& line, bool as_json) {
     return text;
 }
 
-class line_writer {
-public:
-    line_writer(std::ostream& log, bool as_json) : log_(log), as_json_(as_json) {}
-
-    void write(const serve::log_line& line) {
-        std::string text = text_of(line, as_json_) + "\n";
-        const std::lock_guard lock(mutex_);
-        if (lost_ != 0) {
-            const serve::log_line loss{
-                .level = log_level::warn,
-                .event = "log_lines_lost",
-                .message = "the log could not be written: " + std::to_string(lost_) + " lines before this one are lost",
-                .model = {}};
-            text = "\n" + text_of(loss, as_json_) + "\n" + text;  // a part of a lost line may be there
-        }
-        log_.clear();  // a stream that has failed once would write nothing more
-        log_ << text << std::flush;
-        lost_ = log_ ? 0 : lost_ + 1;
-    }
-
-private:
-    std::ostream& log_;
-    const bool as_json_;
-    std::mutex mutex_;
-    std::size_t lost_ = 0;
-};
+std::string loss_text(std::uint64_t lines, bool as_json) {
+    const serve::log_line loss{
+        .level = log_level::warn,
+        .event = "log_lines_lost",
+        .message = "the log could not be written: " + std::to_string(lines) + " lines before this one are lost",
+        .model = {}};
+    return text_of(loss, as_json) + "\n";
+}
 
 }  // namespace
 
-serve::log_sink lines_to(std::ostream& log, bool as_json) {
-    return [writer = std::make_shared<line_writer>(log, as_json)](const serve::log_line& line) { writer->write(line); };
+// The lines that wait. The thread owns it too: one that a write holds for ever outlives the writer.
+class log_writer::queue {
+public:
+    queue(std::ostream& log, bool as_json) : log_(log), as_json_(as_json) {}
+
+    void add(const serve::log_line& line) noexcept {
+        try {
+            std::string text = text_of(line, as_json_) + "\n";
+            const std::lock_guard lock(mutex_);
+            if (ends_ || waiting_bytes_ + text.size() > most_waiting_bytes) return lose(1);
+            if (lost_here_ != 0) push(loss_text(std::exchange(lost_here_, 0), as_json_));
+            push(std::move(text));
+            has_lines_.notify_one();
+        } catch (const std::exception&) {  // no memory for the line
+            const std::lock_guard lock(mutex_);
+            lose(1);
+        }
+    }
+
+    void write_all() {
+        std::unique_lock lock(mutex_);
+        while (true) {
+            has_lines_.wait(lock, [&] { return ends_ || !lines_.empty(); });
+            if (lines_.empty()) return;
+            std::string text = std::move(lines_.front());
+            lines_.pop_front();
+            waiting_bytes_ -= text.size();
+            is_writing_ = true;
+            lock.unlock();
+            const bool is_written = write(text);
+            lock.lock();
+            is_writing_ = false;
+            if (!is_written) ++lost_;
+            if (lines_.empty()) is_idle_.notify_all();
+        }
+    }
+
+    bool flush(std::chrono::milliseconds at_most) {
+        std::unique_lock lock(mutex_);
+        return is_idle_.wait_for(lock, at_most, [&] { return lines_.empty() && !is_writing_; });
+    }
+
+    void end() noexcept {
+        const std::lock_guard lock(mutex_);
+        ends_ = true;
+        has_lines_.notify_one();
+    }
+
+    std::uint64_t lost() const noexcept { return lost_; }
+
+private:
+    void push(std::string text) {
+        const std::size_t bytes = text.size();
+        lines_.push_back(std::move(text));
+        waiting_bytes_ += bytes;
+    }
+
+    void lose(std::uint64_t lines) noexcept {
+        lost_ += lines;
+        lost_here_ += lines;
+    }
+
+    // On the thread that writes.
+    bool write(const std::string& text) {
+        log_.clear();  // a stream that has failed once would write nothing more
+        if (failed_ != 0) log_ << "\n" << loss_text(failed_, as_json_);  // a part of a lost line may be there
+        log_ << text << std::flush;
+        failed_ = log_ ? 0 : failed_ + 1;
+        return failed_ == 0;
+    }
+
+    std::ostream& log_;
+    const bool as_json_;
+    std::uint64_t failed_ = 0;  // lines since the last one that was written
+    std::atomic<std::uint64_t> lost_{0};
+    std::mutex mutex_;  // of what follows
+    std::condition_variable has_lines_, is_idle_;
+    std::deque<std::string> lines_;
+    std::size_t waiting_bytes_ = 0;
+    std::uint64_t lost_here_ = 0;  // since the last line that is in the queue
+    bool is_writing_ = false;
+    bool ends_ = false;
+};
+
+log_writer::log_writer(std::ostream& log, bool as_json) : queue_(std::make_shared<queue>(log, as_json)) {
+    // Not joined: nothing could end a write to a pipe without a reader.
+    std::thread([its = queue_] { its->write_all(); }).detach();
+}
+
+log_writer::~log_writer() {
+    flush(longest_end);
+    queue_->end();
+}
+
+serve::log_sink log_writer::sink() const {
+    return [its = queue_](const serve::log_line& line) { its->add(line); };
+}
+
+bool log_writer::flush(std::chrono::milliseconds at_most) const { return queue_->flush(at_most); }
+std::uint64_t log_writer::lost() const noexcept { return queue_->lost(); }
+
+std::string log_writer::metrics() const {
+    const std::string name = "sluice_log_lines_lost_total";
+    return "# HELP " + name + " Lines of the log that could not be written.\n# TYPE " + name + " counter\n" + name +
+           " " + std::to_string(lost()) + "\n";
 }
 
 }  // namespace sluice::app

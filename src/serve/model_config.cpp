@@ -3,16 +3,19 @@
 
 #include <algorithm>
 #include <charconv>
+#include <cstddef>
 #include <cstdint>
-#include <fstream>
 #include <functional>
 #include <limits>
 #include <map>
 #include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
 
 #include "serve/config_text.hpp"
 #include "sluice/base/file_error.hpp"
 #include "sluice/base/printable.hpp"
+#include "sluice/io/regular_file.hpp"
 
 namespace sluice::serve {
 namespace {
@@ -224,13 +227,10 @@ model_config parse_model_config(const std::string& text, const std::filesystem::
 }
 
 model_config read_model_config(const std::filesystem::path& file) {
-    std::ifstream in(file, std::ios::binary);
-    if (!in) throw file_error(file, file_error::no_offset, "", "the file cannot be read", errc::io_failed);
-    std::string text(longest_file + 1, '\0');
-    in.read(text.data(), static_cast<std::streamsize>(text.size()));
-    text.resize(static_cast<std::size_t>(in.gcount()));
-    if (in.bad()) throw file_error(file, file_error::no_offset, "", "the file cannot be read", errc::io_failed);
-    if (text.size() > longest_file) throw file_error(file, file_error::no_offset, "", "the file is longer than 1 MiB");
+    const io::regular_file from(file);  // a pipe or a device would never end
+    if (from.bytes() > longest_file) throw file_error(file, file_error::no_offset, "", "the file is longer than 1 MiB");
+    const std::vector<std::byte> bytes = from.read_all();
+    const std::string text(reinterpret_cast<const char*>(bytes.data()), bytes.size());
     return parse_model_config(text, file);
 }
 

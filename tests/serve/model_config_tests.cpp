@@ -4,12 +4,28 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <sys/stat.h>
+
+#include <filesystem>
+
+#include "io/support/temporary_directory.hpp"
 #include "sluice/base/file_error.hpp"
 
 namespace sluice::serve::model_config_tests {
 namespace {
 
 using ::testing::HasSubstr;
+
+// A read of it would wait for a writer for ever, and each later load with it.
+TEST(model_config, a_pipe_a_folder_and_a_device_are_refused) {
+    const io::testing::temporary_directory folder;
+    const std::filesystem::path pipe = folder / "config.json", directory = folder / "config.yaml";
+    ASSERT_EQ(::mkfifo(pipe.c_str(), 0600), 0);
+    std::filesystem::create_directory(directory);
+    std::filesystem::create_symlink("/dev/zero", folder / "zero.json");
+    for (const auto& each : {pipe, directory, folder / "zero.json"})
+        EXPECT_THROW(read_model_config(each), file_error) << each;
+}
 
 TEST(model_config, an_empty_object_is_all_defaults) {
     const model_config config = parse_model_config("{}", "config.json");
