@@ -41,7 +41,16 @@ void add_serve_limits(CLI::App& app, serve_options& options) {
         ->type_name("STEPS")
         ->capture_default_str()
         ->check(CLI::Range(0, 19));
-    add_count("--connections", "Connections; more are refused", http.connections, 1'000'000);
+    add_count("--connections", "Connections; one more takes the place of the longest idle, or is refused",
+              http.connections, 1'000'000);
+    add_count("--connections-per-client", "Connections from one address; not for those of this machine",
+              http.connections_of_client, 1'000'000);
+    add_count("--health-connections", "Connections beyond these, for requests for the server's health only",
+              http.health_connections, 10'000);
+    app.add_option("--trusted-proxy", http.trusted_proxies,
+                   "The address of a proxy: it may have as many connections as there are, and is read again at once "
+                   "after a refusal")
+        ->type_name("ADDRESS");
     add_count("--max-body", "Bytes of a request's body", http.body_bytes, std::size_t{1} << 40);
     add_count("--max-json", "Bytes of a body's JSON", http.json_bytes, std::size_t{1} << 32);
     add_count("--max-memory", "Bytes of all requests' bodies", http.all_bodies_bytes, std::size_t{1} << 44);
@@ -103,6 +112,10 @@ void add_serve(CLI::App& app, serve_options& options) {
     app.add_option("--tokens", options.tokens,
                    "A file with a token a line; requests must name one (Authorization: Bearer TOKEN)")
         ->type_name("FILE");
+    app.add_option("--host-name", options.http.host_names,
+                   "A name by which requests may call this server, besides localhost and addresses of this machine; "
+                   "looked at where it listens on such an address, and where there are names")
+        ->type_name("NAME");
     add_serve_tls(app, options.http.tls);
     app.add_option("--user", options.user,
                    "Become this user when the port is bound and the tokens are read; for a server that root starts")

@@ -45,7 +45,7 @@ def wait_until(what, holds):
 def request_text(row, path="/v2/models/digits/infer"):
     tensor = {"name": "input", "shape": [1, 64], "datatype": "FP32", "data": list(row)}
     body = json.dumps({"inputs": [tensor]})
-    return (f"POST {path} HTTP/1.1\r\nHost: test\r\nContent-Type: application/json\r\nContent-Length: {len(body)}\r\n\r\n"
+    return (f"POST {path} HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: {len(body)}\r\n\r\n"
             + body).encode()
 
 
@@ -149,7 +149,7 @@ class KilledClients(unittest.TestCase):
         return self.connected(request_text(INPUTS[0])[:-200])
 
     def a_long_body_without_its_end(self):
-        return self.connected(b"POST /v2/models/digits/infer HTTP/1.1\r\nHost: test\r\nContent-Type: application/json\r\n"
+        return self.connected(b"POST /v2/models/digits/infer HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
                               b"Content-Length: 8000000\r\n\r\n" + b" " * 500_000)
 
     def an_answer_that_nobody_reads(self):

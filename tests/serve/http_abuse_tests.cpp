@@ -20,7 +20,7 @@ using testing::infer_request;
 using testing::post_request;
 using testing::raw_client;
 
-const std::string post = "POST /v2/models/m/infer HTTP/1.1\r\nHost: test\r\n";
+const std::string post = "POST /v2/models/m/infer HTTP/1.1\r\nHost: localhost\r\n";
 const std::string get = "GET /v2 HTTP/1.1\r\n";
 
 struct abuse {
@@ -61,7 +61,7 @@ INSTANTIATE_TEST_SUITE_P(
         abuse{"chunked_twice", post + "Transfer-Encoding: chunked\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n", 400},
         abuse{"odd_coding", post + "Transfer-Encoding: xchunked\r\n\r\n0\r\n\r\n", 400, "only chunked"},
         abuse{"space_before_colon", post + "Content-Length : 2\r\n\r\n{}", 400},
-        abuse{"bare_line_feeds", "GET /v2 HTTP/1.1\nHost: test\n\n", 400},
+        abuse{"bare_line_feeds", "GET /v2 HTTP/1.1\nHost: localhost\n\n", 400},
         abuse{"bad_chunk_length", post + "Transfer-Encoding: chunked\r\n\r\nxyz\r\n", 400},
         abuse{"chunk_length_overflow", post + "Transfer-Encoding: chunked\r\n\r\nfffffffffffffffff\r\n", 400},
         abuse{"chunk_without_end", post + "Transfer-Encoding: chunked\r\n\r\n2\r\n{}xx0\r\n\r\n", 400},
@@ -102,13 +102,14 @@ INSTANTIATE_TEST_SUITE_P(
         abuse{"gzip", post + "Content-Encoding: gzip\r\nContent-Length: 2\r\n\r\n{}", 415, "encoding"},
         abuse{"another_site", post + "Origin: http://evil.example\r\nContent-Length: 2\r\n\r\n{}", 403, "other sites"},
         abuse{"no_site", post + "Origin: null\r\nContent-Length: 2\r\n\r\n{}", 403},
-        abuse{"no_path", "POST /v2/models/../infer HTTP/1.1\r\nHost: test\r\nContent-Length: 2\r\n\r\n{}", 404},
-        abuse{"encoded_path", "POST /v2/models/%6d/infer HTTP/1.1\r\nHost: test\r\nContent-Length: 2\r\n\r\n{}", 404}),
+        abuse{"no_path", "POST /v2/models/../infer HTTP/1.1\r\nHost: localhost\r\nContent-Length: 2\r\n\r\n{}", 404},
+        abuse{"encoded_path", "POST /v2/models/%6d/infer HTTP/1.1\r\nHost: localhost\r\nContent-Length: 2\r\n\r\n{}",
+              404}),
     [](const auto& each) { return each.param.what; });
 
 TEST(abuse, the_servers_own_page_may_ask) {
     const http_server server;
-    EXPECT_EQ(server.ask(post_request("/v2/models/m/infer", "{}", "Origin: http://test\r\n")).status, 400);
+    EXPECT_EQ(server.ask(post_request("/v2/models/m/infer", "{}", "Origin: http://localhost\r\n")).status, 400);
 }
 
 TEST(abuse, requests_that_end_early_are_refused) {
@@ -174,31 +175,176 @@ TEST(abuse, clients_that_do_not_read_are_closed) {
     EXPECT_EQ(server.ask(infer_request(1)).status, 200);
 }
 
-TEST(abuse, more_connections_than_allowed_are_refused) {
-    const http_server server({.connections = 2});
+// They have begun a request, so they are not idle.
+std::vector<raw_client> busy_clients(const http_server& server, int count) {
+    std::vector<raw_client> all;
+    for (int i = 0; i < count; ++i) {
+        all.push_back(server.client());
+        EXPECT_EQ(all.back().ask(get_request("/v2")).status, 200);
+        all.back().send("GET /v2 HTTP/1.1\r\n");
+    }
+    std::this_thread::sleep_for(50ms);  // they have arrived
+    return all;
+}
+
+TEST(abuse, more_connections_than_allowed_are_refused_and_health_has_a_reserve) {
+    const http_server server({.connections = 2, .health_connections = 1});
     {
-        raw_client first = server.client(), second = server.client();
-        EXPECT_EQ(first.ask(get_request("/v2")).status, 200);
-        EXPECT_EQ(second.ask(get_request("/v2")).status, 200);
+        std::vector<raw_client> busy = busy_clients(server, 2);
+        EXPECT_EQ(server.ask(get_request("/v2/health/live")).status, 200);
         raw_client third = server.client();
-        EXPECT_EQ(third.receive().status, 503);
-        EXPECT_EQ(first.ask(infer_request(1)).status, 200);
+        EXPECT_EQ(third.ask(infer_request(1)).status, 503);
+        third.end_of_input();
+        EXPECT_TRUE(third.is_closed());
+        // More than the reserve.
+        raw_client holds = server.client();
+        holds.send("GET ");
+        std::this_thread::sleep_for(50ms);
+        raw_client fourth = server.client();
+        EXPECT_EQ(fourth.receive().status, 503);
+        EXPECT_EQ(busy.front().ask("Host: localhost\r\n\r\n").status, 200);
     }
     // When they have left, there is room again.
     while (server.ask(get_request("/v2")).status != 200) std::this_thread::sleep_for(5ms);
 }
 
+TEST(abuse, clients_that_say_nothing_shut_nobody_out) {
+    const http_server server({.connections = 8});
+    std::vector<raw_client> idle;
+    for (int i = 0; i < 20; ++i) idle.push_back(server.client());
+    for (int i = 0; i < 20; ++i) EXPECT_EQ(server.ask(infer_request(1)).status, 200);
+    EXPECT_TRUE(idle.front().is_closed());
+}
+
+TEST(abuse, the_connection_that_has_been_idle_longest_makes_room) {
+    const http_server server({.connections = 3});
+    raw_client old = server.client(), used = server.client(), fresh = server.client();
+    for (raw_client* const each : {&old, &used, &fresh}) EXPECT_EQ(each->ask(infer_request(1)).status, 200);
+    EXPECT_EQ(used.ask(infer_request(1)).status, 200);
+    raw_client one_more = server.client();
+    EXPECT_EQ(one_more.ask(infer_request(1)).status, 200);
+    EXPECT_TRUE(old.is_closed());
+    EXPECT_EQ(used.ask(infer_request(1)).status, 200);
+    EXPECT_EQ(fresh.ask(infer_request(1)).status, 200);
+}
+
+TEST(abuse, who_repeats_a_refused_request_at_once_is_not_read_until_its_time) {
+    const http_server server({}, R"({"queue": 1, "caller_thread_us": 0})");
+    const testing::held gate(*server.fake);
+    raw_client computed = server.client(), waits = server.client(), repeats = server.client(), other = server.client();
+    computed.send(infer_request(1));
+    server.fake->wait_until_running();
+    waits.send(infer_request(1));
+    while (other.ask(get_request("/metrics"))
+               .body.find("sluice_inference_waiting_requests{model=\"m\",version=\"1\"} 1\n") == std::string::npos)
+        std::this_thread::yield();
+    // The first one may be repeated at once: who waits as the answer says is never held.
+    EXPECT_EQ(repeats.ask(infer_request(1)).status, 429);
+    EXPECT_EQ(repeats.ask(infer_request(1)).field("Retry-After"), "1");
+    const auto begin = std::chrono::steady_clock::now();
+    repeats.send(get_request("/v2/health/live"));
+    EXPECT_EQ(other.ask(get_request("/v2/health/live")).status, 200);
+    EXPECT_LT(std::chrono::steady_clock::now() - begin, 500ms);
+    EXPECT_EQ(repeats.receive().status, 200);
+    EXPECT_GE(std::chrono::steady_clock::now() - begin, 900ms);
+    // Each time longer.
+    EXPECT_EQ(repeats.ask(infer_request(1)).field("Retry-After"), "1");
+    EXPECT_EQ(repeats.ask(infer_request(1)).field("Retry-After"), "1");
+    EXPECT_EQ(repeats.ask(infer_request(1)).field("Retry-After"), "2");
+}
+
+std::size_t request_bytes(raw_client& client) {
+    const std::string text = client.ask(get_request("/metrics")).body, name = "\nsluice_http_request_bytes ";
+    const std::size_t at = text.find(name);
+    return at == std::string::npos ? 0 : std::stoull(text.substr(at + name.size()));
+}
+
 TEST(abuse, bodies_of_all_connections_have_one_limit) {
     const http_server server({.all_bodies_bytes = 1'000'000});
     raw_client large = server.client(), other = server.client();
-    large.send(post + "Content-Length: 900000\r\n\r\n{");
-    const std::string used = "sluice_http_request_bytes 900000\n";
-    while (other.ask(get_request("/metrics")).body.find(used) == std::string::npos) std::this_thread::yield();
-    EXPECT_EQ(other.ask(post + "Content-Length: 200000\r\n\r\n").status, 503);
+    large.send(post + "Content-Length: 900000\r\n\r\n" + std::string(880'000, ' '));
+    while (request_bytes(other) < 880'000) std::this_thread::yield();
+    const http_answer refused = other.ask(post + "Content-Length: 200000\r\n\r\n");
+    EXPECT_EQ(refused.status, 503);
+    EXPECT_EQ(refused.field("Retry-After"), "1");
     EXPECT_EQ(server.ask(infer_request(1)).status, 200);  // small ones have room
     large.reset();
-    const std::string free = "sluice_http_request_bytes 0\n";
-    while (server.ask(get_request("/metrics")).body.find(free) == std::string::npos) std::this_thread::yield();
+    raw_client after = server.client();
+    while (request_bytes(after) != 0) std::this_thread::yield();
+}
+
+TEST(abuse, lengths_that_are_only_declared_take_no_memory_from_others) {
+    const http_server server({.all_bodies_bytes = 1'000'000});
+    std::vector<raw_client> declare;
+    for (int i = 0; i < 16; ++i) {
+        declare.push_back(server.client());
+        declare.back().send(post + "Content-Length: 1000000\r\n\r\n{");
+    }
+    raw_client other = server.client();
+    EXPECT_LT(request_bytes(other), 1000U);
+    const std::string body(500'000, ' ');
+    EXPECT_EQ(other.ask(post + "Content-Length: 500000\r\n\r\n" + body).status, 400);  // read, and no JSON
+}
+
+// Beast waits for the end of such a line, however long it is.
+TEST(abuse, lines_of_chunks_and_trailers_are_bounded) {
+    const std::string begin = post + "Transfer-Encoding: chunked\r\n\r\n";
+    for (const std::string& text :
+         {std::string("5;"), std::string("5;a=\""), std::string("0"), std::string("5\r\nhello\r\n0\r\nA: ")}) {
+        const http_server server;
+        raw_client client = server.client();
+        client.send(begin + text);
+        const std::string more(64 << 10, text == "0" ? '0' : 'a');
+        int sent = 0;
+        while (sent < 160 && client.send(more)) ++sent;  // 10 MiB: more than the sockets' buffers
+        const http_answer got = client.receive();
+        EXPECT_EQ(got.status, 431) << text;
+        EXPECT_THAT(got.body, HasSubstr("chunks"));
+        EXPECT_EQ(server.ask(infer_request(1)).status, 200);
+    }
+}
+
+// Each is whole, so nothing waits for its end.
+TEST(abuse, many_long_extensions_of_chunks_are_refused) {
+    const http_server server;
+    raw_client client = server.client();
+    client.send(post + "Transfer-Encoding: chunked\r\n\r\n");
+    const std::string chunk = "1;" + std::string(8000, 'a') + "\r\n \r\n";
+    for (int i = 0; i < 10 && client.send(chunk); ++i) {
+    }
+    EXPECT_EQ(client.receive().status, 431);
+}
+
+TEST(abuse, short_chunks_and_short_trailers_are_accepted) {
+    const http_server server;
+    raw_client client = server.client();
+    const std::string request = infer_request(1), body = request.substr(request.find("\r\n\r\n") + 4);
+    std::string text = post + "Transfer-Encoding: chunked\r\n\r\n";
+    for (const char each : body) text += std::string("1;a=b\r\n") + each + "\r\n";
+    EXPECT_EQ(client.ask(text + "0\r\nX-Sum: 1\r\n\r\n").status, 200);
+    EXPECT_EQ(client.ask(infer_request(1)).status, 200);
+}
+
+TEST(abuse, other_names_than_those_of_this_machine_are_misdirected) {
+    const http_server server({.host_names = {"Inference.example.org"}});
+    const auto ask = [&](const std::string& host, const std::string& path = "/v2/health/live") {
+        return server.ask("GET " + path + " HTTP/1.1\r\nHost: " + host + "\r\n\r\n");
+    };
+    for (const char* const each : {"localhost", "LOCALHOST:8000", "localhost.", "127.0.0.1:1", "127.9.9.9",
+                                   "[::1]:8000", "[::1]", "inference.example.org:8000"})
+        EXPECT_EQ(ask(each).status, 200) << each;
+    for (const char* const each :
+         {"evil.example", "evil.example:8000", "127.0.0.1.evil.example", "localhost.evil.example", "10.0.0.1",
+          "0.0.0.0", "[::2]", "[::1", "localhost:x", "evil@localhost", "example.org"}) {
+        EXPECT_EQ(ask(each).status, 421) << each;
+        EXPECT_EQ(ask(each, "/metrics").status, 421) << each;
+    }
+    EXPECT_THAT(ask("evil.example").body, HasSubstr("--host-name"));
+    // The browser lets a page of the site that its name is of do all that it could do with its own server.
+    const std::string page = "Host: evil.example\r\nOrigin: http://evil.example\r\nContent-Length: 2\r\n\r\n{}";
+    EXPECT_EQ(server.ask("POST /v2/repository/models/m/unload HTTP/1.1\r\n" + page).status, 421);
+    EXPECT_EQ(server.ask("GET /v2/health/live HTTP/1.0\r\n\r\n").status, 200);
+    EXPECT_THROW(http_server({.host_names = {"http://x"}}), error);
 }
 
 TEST(abuse, chunked_bodies_have_the_same_limits) {

@@ -183,7 +183,7 @@ TEST(http, wrong_requests_leave_the_connection_open) {
     const http_answer method = client.ask(get_request("/v2/models/m/infer"));
     EXPECT_EQ(method.status, 405);
     EXPECT_EQ(method.field("Allow"), "POST");
-    EXPECT_EQ(client.ask("DELETE /v2/models/m HTTP/1.1\r\nHost: test\r\n\r\n").field("Allow"), "GET, HEAD");
+    EXPECT_EQ(client.ask("DELETE /v2/models/m HTTP/1.1\r\nHost: localhost\r\n\r\n").field("Allow"), "GET, HEAD");
     const http_answer wrong = client.ask(infer_request(testing::bad_number));
     EXPECT_EQ(wrong.status, 400);
     EXPECT_THAT(json::parse(wrong.body)["error"].get<std::string>(), HasSubstr("13 is out of range"));
@@ -215,7 +215,7 @@ TEST(http, failures_of_a_device_are_500_then_503_and_in_the_log) {
 TEST(http, head_has_no_body) {
     const http_server server;
     raw_client client = server.client();
-    client.send("HEAD /v2 HTTP/1.1\r\nHost: test\r\n\r\n");
+    client.send("HEAD /v2 HTTP/1.1\r\nHost: localhost\r\n\r\n");
     const http_answer got = client.receive(false);
     EXPECT_EQ(got.status, 200);
     EXPECT_NE(got.field("Content-Length"), "0");
@@ -243,7 +243,7 @@ TEST(http, requests_arrive_in_any_pieces) {
     raw_client client = server.client();
     for (const char each : infer_request(3)) client.send(std::string_view(&each, 1));
     EXPECT_EQ(client.receive().status, 200);
-    client.send("POST /v2/models/m/infer HTTP/1.1\r\nHost: test\r\nTransfer-Encoding: chunked\r\n\r\n");
+    client.send("POST /v2/models/m/infer HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n");
     const std::string body = R"({"inputs":[{"name":"x","datatype":"FP32","shape":[1,2],"data":[1,2]}]})";
     for (std::size_t i = 0; i < body.size(); i += 10) {
         const std::string part = body.substr(i, 10);
@@ -462,7 +462,7 @@ TEST(http, tokens_are_needed_where_there_are_some) {
     EXPECT_EQ(refused.status, 401);
     EXPECT_EQ(refused.field("WWW-Authenticate"), "Bearer");
     const auto with = [](const std::string& token) {
-        return "GET /v2 HTTP/1.1\r\nHost: test\r\nAuthorization: " + token + "\r\n\r\n";
+        return "GET /v2 HTTP/1.1\r\nHost: localhost\r\nAuthorization: " + token + "\r\n\r\n";
     };
     EXPECT_EQ(client.ask(with("Bearer first-token-of-16")).status, 200);
     EXPECT_EQ(client.ask(with("bearer second-token-of-16")).status, 200);

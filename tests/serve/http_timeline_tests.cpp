@@ -188,7 +188,7 @@ TEST(http_timeline, needs_the_token_and_leaves_strangers_out) {
     EXPECT_EQ(client.ask(row_with("stranger")).status, 401);
     EXPECT_TRUE(server.models->timeline().last().empty());
     const std::string with = "Authorization: Bearer " + token + "\r\n";
-    EXPECT_EQ(server.ask("GET /v2/timeline HTTP/1.1\r\nHost: test\r\n" + with + "\r\n").status, 200);
+    EXPECT_EQ(server.ask("GET /v2/timeline HTTP/1.1\r\nHost: localhost\r\n" + with + "\r\n").status, 200);
 }
 
 }  // namespace

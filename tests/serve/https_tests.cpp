@@ -222,7 +222,7 @@ TEST(https, connections_end_with_close_notify) {
     const http_server server(options);
     tls_client idle = client_of(server);
     tls_client asks_for_it = client_of(server);
-    EXPECT_EQ(asks_for_it.ask("GET /v2 HTTP/1.1\r\nHost: test\r\nConnection: close\r\n\r\n").status, 200);
+    EXPECT_EQ(asks_for_it.ask("GET /v2 HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n").status, 200);
     EXPECT_TRUE(asks_for_it.is_closed()) << asks_for_it.failure();
     EXPECT_TRUE(idle.is_closed()) << idle.failure();
     tls_client says_it = client_of(server);

@@ -41,11 +41,17 @@ struct http_options {
     // is answered sooner, by the time that the system takes to wake a thread; meanwhile the thread takes a processor.
     // For a server that has more processors than busy threads.
     std::chrono::microseconds spin_time{0};
-    std::size_t connections = 1000;            // more are refused
-    std::size_t header_bytes = 16 << 10;       // of a request; a longer one is refused
-    std::size_t body_bytes = 64 << 20;         // of a request; a longer one is refused
-    std::size_t json_bytes = 16 << 20;         // of the body's JSON
-    std::size_t all_bodies_bytes = 1UL << 30;  // of all requests at a time
+    // More are refused, but for the one that has been idle longest: it makes room. Further health_connections are for
+    // requests for the server's health only.
+    std::size_t connections = 2000;
+    std::size_t health_connections = 16;
+    // Of one address; more are refused. Addresses of this machine and trusted_proxies have only the limit of all.
+    std::size_t connections_of_client = 1000;
+    std::vector<std::string> trusted_proxies = {};  // addresses of IPv4 or IPv6
+    std::size_t header_bytes = 16 << 10;            // of a request; a longer one is refused
+    std::size_t body_bytes = 64 << 20;              // of a request; a longer one is refused
+    std::size_t json_bytes = 16 << 20;              // of the body's JSON
+    std::size_t all_bodies_bytes = 1UL << 30;       // of all requests at a time
     // Shared with another front end of the server; its bytes take the place of all_bodies_bytes. Empty: its own.
     std::shared_ptr<request_budget> budget = {};
     std::chrono::milliseconds header_time{10'000};  // from the first byte of a request to the last of its header
@@ -55,6 +61,10 @@ struct http_options {
     // A request names one of them ("Authorization: Bearer TOKEN"), unless it asks for the page or the server's health.
     // Empty: no request needs one.
     std::vector<std::string> tokens = {};
+    // Names by which requests may call this server (Host), without a port. On an address of this machine only, others
+    // than these, localhost and addresses of this machine get 421, so that no page of another site can have its name
+    // lead here. On other addresses only where there are names. Empty: no more names.
+    std::vector<std::string> host_names = {};
     // With a certificate the port speaks HTTPS only. The files are read again when they change; connections that exist
     // keep what they have.
     tls_files tls = {};

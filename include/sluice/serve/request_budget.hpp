@@ -25,7 +25,15 @@ public:
         bytes_ -= bytes;
         return false;
     }
-    void give(std::size_t bytes) noexcept { bytes_ -= bytes; }       // gives back what take() took; costs O(1)
+    // Of memory that exists already and cannot be refused, such as an answer: it counts beyond the limit too. Costs
+    // O(1).
+    void take_existing(std::size_t bytes) noexcept { bytes_ += bytes; }
+    // Whether this many more could be taken now. Nothing is taken. Costs O(1).
+    bool has_room(std::size_t bytes) const noexcept {
+        const std::size_t used = bytes_;
+        return used <= most_bytes_ && bytes <= most_bytes_ - used;
+    }
+    void give(std::size_t bytes) noexcept { bytes_ -= bytes; }       // gives back what was taken; costs O(1)
     std::size_t bytes() const noexcept { return bytes_; }            // the bytes that are in use now
     std::size_t most_bytes() const noexcept { return most_bytes_; }  // the bytes that may be in use
 

@@ -26,11 +26,17 @@ using asio::ip::tcp;
 using boost::system::error_code;
 
 constexpr std::size_t read_bytes = 16 << 10;
-constexpr std::size_t long_read_bytes = 256 << 10;  // of a long body
-constexpr std::size_t kept_bytes = 1 << 20;
+constexpr std::size_t long_read_bytes = 64 << 10;  // of a long body
+constexpr std::size_t kept_bytes = 1 << 20;        // of one buffer, between requests, where memory is free
+constexpr std::size_t own_bytes = 4 * read_bytes;  // of a buffer: each connection has them, and they do not count
+// Of a chunked body: the lines of its chunks may have this many bytes for each of the body, and in addition as many as
+// a header.
+constexpr std::size_t framing_of_a_byte = 16;
 constexpr std::chrono::milliseconds linger_time{2000};
-constexpr int most_steps = 16;        // requests of one connection before others have their turn
-constexpr int client_has_left = 499;  // counted, never sent
+constexpr std::chrono::milliseconds hold_margin{200};  // who has sent by then, before the end of a hold, has not waited
+constexpr int most_doublings = 3;                      // of Retry-After, which is a second at first
+constexpr int most_steps = 16;                         // requests of one connection before others have their turn
+constexpr int client_has_left = 499;                   // counted, never sent
 constexpr std::string_view go_on = "HTTP/1.1 100 Continue\r\n\r\n";
 constexpr std::string_view no_memory =
     "HTTP/1.1 503 Service Unavailable\r\nContent-Type: application/json\r\nContent-Length: 53\r\n"
@@ -47,9 +53,14 @@ std::string text_of(message_fault fault) {
         case message_fault::bad_json_length: return "Inference-Header-Content-Length is no number of bytes";
         case message_fault::too_many_fields: return "the header has more than 100 fields";
         case message_fault::body_too_long: return "the body is too long";
+        case message_fault::no_memory: return "the memory for requests is in use";
         case message_fault::none: break;
     }
     return {};
+}
+
+bool is_about_health(endpoint to) {
+    return to == endpoint::server_live || to == endpoint::server_ready || to == endpoint::model_ready;
 }
 
 // A body may repeat the name that the path has.
@@ -61,8 +72,14 @@ void require_same_model(const infer_body& request, const route& to) {
 
 }  // namespace
 
-connection::connection(std::shared_ptr<loop> on, tcp::socket socket)
-    : loop_(std::move(on)), stream_(std::move(socket)) {}
+connection::connection(std::shared_ptr<loop> on, tcp::socket socket, std::shared_ptr<connection_limits::place> place,
+                       bool only_health)
+    : loop_(std::move(on)),
+      stream_(std::move(socket)),
+      body_share_(loop_->state().budget),
+      answer_share_(loop_->state().budget),
+      place_(std::move(place)),
+      only_health_(only_health) {}
 
 void connection::expire_after(std::chrono::milliseconds time) { time_limit_ = loop::clock::now() + time; }
 
@@ -141,23 +158,51 @@ void connection::hands_failed() {
 
 void connection::begin_request() {
     phase_ = phase::reading;
+    loop_->note_idle(*this);
+    is_listed_as_busy_ = false;
     has_begun_ = is_accepted_ = closes_ = has_asked_ = false;
     so_far = {};
     complete_at_ = {};
     route_ = {};
     request_.id.clear();
-    loop_->state().budget->give(std::exchange(charged_, 0));
+    framing_ = 0;
     request_.shared->clear();
-    message_.clear();
-    parser_.emplace(message_, loop_->state().options.header_bytes, loop_->state().options.body_bytes);
+    keep_memory();
+    parser_.emplace(message_, loop_->state().options.header_bytes, loop_->state().options.body_bytes, body_share_);
     // Coarse: for each request the clock is not read.
     time_limit_ = loop_->now() + loop_->state().options.idle_time;
 }
 
+// Requests come before what may be faster for the next one.
+bool connection::may_keep_memory() const noexcept {
+    const request_budget& all = *loop_->state().budget;
+    return all.bytes() <= all.most_bytes() / 2;
+}
+
+// Of the last request's memory, for the next one.
+void connection::keep_memory() noexcept {
+    const bool may_keep = may_keep_memory();
+    message_.clear(may_keep ? kept_bytes : own_bytes);
+    body_share_.hold_existing(message_.body.capacity() > own_bytes ? message_.body.capacity() : 0);
+    if (buffer_.size() == 0 && buffer_.capacity() > 2 * read_bytes) buffer_ = {};
+}
+
+void connection::keep_answer() noexcept {
+    const std::size_t its = reply_.body.capacity();
+    const bool keeps = its <= own_bytes || (its <= kept_bytes && may_keep_memory());
+    if (keeps)
+        spare_ = std::move(reply_.body);
+    else
+        std::string().swap(reply_.body);
+    answer_share_.hold_existing(keeps && its > own_bytes ? its : 0);
+}
+
 void connection::close() noexcept {
     if (std::exchange(phase_, phase::closed) == phase::closed) return;
+    has_left_ = true;  // a run for it ends between two steps
     stream_.close();
-    loop_->state().budget->give(std::exchange(charged_, 0));
+    place_.reset();
+    for (budget_share* const each : {&body_share_, &answer_share_}) each->give_all();
     loop_->forget(*this);
 }
 
@@ -213,11 +258,15 @@ void connection::step_soon() {
 // True: the request is complete.
 bool connection::parse() {
     if (!std::exchange(has_begun_, true)) {
+        loop_->note_busy(*this);
+        is_listed_as_busy_ = true;
         received_at_ = loop::clock::now();
         time_limit_ = received_at_ + loop_->state().options.header_time;
     }
     while (true) {
         error_code failure;
+        const std::size_t body_before = message_.body.size();
+        const bool is_in_body = is_accepted_;
         const std::size_t used = parser_->put(buffer_.data(), failure);
         buffer_.consume(used);
         if (failure == http::error::need_more) failure = {};
@@ -226,25 +275,32 @@ bool connection::parse() {
             return false;
         }
         if (parser_->is_header_done() && !is_accepted_ && !accept_header()) return false;
-        if (is_accepted_ && !charge_body()) return false;
+        if (is_in_body) {
+            framing_ += used - (message_.body.size() - body_before);
+            if (has_long_framing()) {
+                send(error_reply(431, "the lines of the chunks and the trailer are too long for this body"), true);
+                return false;
+            }
+        }
         if (parser_->is_done()) return true;
         if (used == 0 || buffer_.size() == 0) return false;
     }
 }
 
-bool connection::charge_body() {
-    if (message_.body.size() <= charged_) return true;
-    const std::size_t more = message_.body.size() - charged_;
-    if (!loop_->state().budget->take(more)) {
-        send(error_reply(503, "the memory for requests is in use"), true);
-        return false;
-    }
-    charged_ += more;
-    return true;
+// Beast waits for the end of a chunk's line, and of a trailer, however long they are. What it has not used of a body is
+// a part of one of them.
+bool connection::has_long_framing() const noexcept {
+    const std::size_t waiting = parser_->is_done() ? 0 : buffer_.size();
+    return framing_ + waiting > loop_->state().options.header_bytes + framing_of_a_byte * message_.body.size();
 }
 
 void connection::refuse_message(const error_code& failure) {
     const message_fault fault = parser_->fault();
+    if (fault == message_fault::no_memory) {
+        reply made = error_reply(503, text_of(fault));
+        made.retry = true;
+        return send(std::move(made), true);
+    }
     int status = 400;
     if (failure == http::error::header_limit || fault == message_fault::too_many_fields) status = 431;
     if (fault == message_fault::body_too_long) status = 413;
@@ -261,16 +317,24 @@ bool connection::accept_header() {
         send(std::move(*refused), !parser_->is_done());  // what follows of the body is not read
         return false;
     }
+    if (only_health_ && !is_about_health(route_.to)) {
+        reply made =
+            error_reply(503, "there are too many connections; this one is for requests for the server's health");
+        made.retry = true;
+        send(std::move(made), true);
+        return false;
+    }
     is_accepted_ = true;
     parser_->eager(true);
     if (parser_->is_done()) return true;
     expire_after(loop_->state().options.body_time);
-    if (length) {
-        if (!loop_->state().budget->take(*length)) {
-            send(error_reply(503, "the memory for requests is in use"), true);
-            return false;
-        }
-        charged_ = *length;
+    // Memory is taken as the body arrives; what cannot have room now need not be sent.
+    const std::uint64_t more = length.value_or(0) - std::min<std::uint64_t>(length.value_or(0), body_share_.bytes());
+    if (!loop_->state().budget->has_room(more)) {
+        reply made = error_reply(503, text_of(message_fault::no_memory));
+        made.retry = true;
+        send(std::move(made), true);
+        return false;
     }
     if (message_.expects_continue && buffer_.size() == 0) {
         stream_.write_interim(go_on);  // a client that does not get it sends the body anyway, later
@@ -410,7 +474,8 @@ void connection::send(reply made, bool must_close) {
     if (phase_ == phase::closed) return;
     if (made.lacks_memory) return lacks_memory();
     reply_ = std::move(made);
-    closes_ = must_close || !parser_->keeps_connection() || loop_->state().is_draining;
+    closes_ = must_close || only_health_ || !parser_->keeps_connection() || loop_->state().is_draining;
+    note_refusal();
     head_.clear();
     append_head(head_, reply_, !closes_, loop_->date());  // before it counts, since it may lack memory
     if (has_left_) reply_.status = client_has_left;
@@ -502,6 +567,7 @@ void connection::send_rest(std::size_t already) {
     const std::array<asio::const_buffer, 2> parts{asio::buffer(head_) + of_head,
                                                   asio::buffer(reply_.body) + (already - of_head)};
     expire_after(loop_->state().options.write_time);
+    answer_share_.hold_existing(reply_.body.capacity());
     stream_.async_write_some(parts, [self = shared_from_this(), already](const error_code& failure, std::size_t more) {
         self->guard([&] {
             if (self->phase_ != phase::writing) return;
@@ -514,13 +580,43 @@ void connection::send_rest(std::size_t already) {
 }
 
 void connection::sent() {
-    if (reply_.body.capacity() <= kept_bytes) spare_ = std::move(reply_.body);
+    keep_answer();
     if (closes_) return linger();
-    if (buffer_.capacity() > kept_bytes && buffer_.size() == 0) buffer_.shrink_to_fit();
     begin_request();
+    if (holds_) {
+        phase_ = phase::held;
+        return;
+    }
     if (is_stepping_) return;  // the loop there continues
     if (buffer_.size() != 0) return step_soon();
     read_more();
+}
+
+// A client that repeats what was refused, before the time that the refusal named, is not read until then, and each time
+// longer. So refusals cost the server little, however many clients repeat them. One that has waited is read at once. A
+// proxy has the requests of others on its connection.
+void connection::note_refusal() noexcept {
+    const auto now = loop::clock::now();
+    const bool is_early = std::exchange(comes_early_, false) || now < retry_at_;
+    holds_ = reply_.retry && is_early && !place_->is_proxy();
+    repeats_ = holds_ ? repeats_ + 1 : 0;
+    if (holds_) reply_.retry_seconds = 1 << std::min(repeats_ - 1, most_doublings);
+    if (reply_.retry) retry_at_ = now + std::chrono::seconds(reply_.retry_seconds);
+}
+
+void connection::end_hold(loop::clock::time_point now) {
+    if (phase_ != phase::held) return;
+    if (now < retry_at_) {
+        error_code ignored;
+        const bool is_early = now < retry_at_ - hold_margin;
+        comes_early_ = comes_early_ || (is_early && (buffer_.size() != 0 || stream_.socket().available(ignored) != 0));
+        return;
+    }
+    phase_ = phase::reading;
+    guard([this] {
+        if (buffer_.size() != 0) return step_soon();
+        read_more();
+    });
 }
 
 // Closing with unread input would reset the connection, and the client could lose the answer.

@@ -14,10 +14,13 @@
 #include <boost/beast/core/flat_buffer.hpp>
 #include <chrono>
 #include <cstddef>
+#include <list>
 #include <memory>
 #include <optional>
 #include <string>
 
+#include "serve/budget_share.hpp"
+#include "serve/connection_limits.hpp"
 #include "serve/http/hand_over.hpp"
 #include "serve/http/http_stream.hpp"
 #include "serve/http/infer_body.hpp"
@@ -33,13 +36,20 @@ namespace sluice::serve {
 
 class connection final : public infer_call, public std::enable_shared_from_this<connection> {
 public:
-    connection(std::shared_ptr<loop> on, boost::asio::ip::tcp::socket socket);
+    // `only_health`: it is beyond the limit of connections, and answers requests for the server's health only.
+    connection(std::shared_ptr<loop> on, boost::asio::ip::tcp::socket socket,
+               std::shared_ptr<connection_limits::place> place, bool only_health);
 
     void start() noexcept;
     void close() noexcept;
     bool is_late(loop::clock::time_point now) const noexcept { return now > time_limit_; }
     // Waits for the first byte of a request.
-    bool is_idle() const noexcept { return phase_ == phase::reading && !has_begun_; }
+    bool is_idle() const noexcept { return (phase_ == phase::reading || phase_ == phase::held) && !has_begun_; }
+    // Where the loop has it in its lists.
+    std::optional<std::list<connection*>::iterator>& turn() noexcept { return turn_; }
+    bool is_listed_as_busy() const noexcept { return is_listed_as_busy_; }
+    // Each tick: reads again, where its client has been refused twice and Retry-After is over.
+    void end_hold(loop::clock::time_point now);
     // A request was accepted, and its answer is not sent.
     bool has_request() const noexcept {
         return (phase_ == phase::reading && is_accepted_) || phase_ == phase::computing || phase_ == phase::writing;
@@ -57,7 +67,7 @@ public:
     bool is_wanted() const noexcept override { return !has_left_; }
 
 private:
-    enum class phase { reading, computing, writing, lingering, closed };
+    enum class phase { reading, computing, writing, held, lingering, closed };
 
     template <typename Step>
     void guard(const Step& step) noexcept;
@@ -66,13 +76,14 @@ private:
     void shake_hands();
     void hands_failed();
     void begin_request();
+    void note_refusal() noexcept;
     void step();
     void step_soon();
     bool parse();
     void read_more();
     void end_of_input();
     bool accept_header();
-    bool charge_body();
+    bool has_long_framing() const noexcept;
     void refuse_message(const boost::system::error_code& failure);
     void handle();
     void handle_infer();
@@ -92,9 +103,14 @@ private:
     void linger();
     void read_to_the_end();
     void expire_after(std::chrono::milliseconds time);
+    bool may_keep_memory() const noexcept;
+    void keep_memory() noexcept;
+    void keep_answer() noexcept;
 
     const std::shared_ptr<loop> loop_;  // before the stream, which ends first
     http_stream stream_;
+    // What this connection makes the server keep beyond what each has, counted before it is kept.
+    budget_share body_share_, answer_share_;
     boost::beast::flat_buffer buffer_;
     http_message message_;
     std::optional<message_parser> parser_;
@@ -104,6 +120,10 @@ private:
     reply reply_;
     std::string head_;
     std::string spare_;  // the last body's memory, for the next one
+    std::shared_ptr<connection_limits::place> place_;
+    const bool only_health_;
+    std::optional<std::list<connection*>::iterator> turn_;
+    bool is_listed_as_busy_ = false;
     phase phase_ = phase::reading;
     bool has_begun_ = false;    // the first byte of the request is there
     bool is_accepted_ = false;  // its header is there and right
@@ -116,7 +136,11 @@ private:
     std::optional<trace_context> caller_;    // of the request
     loop::clock::time_point received_at_{};  // the first byte of the request
     loop::clock::time_point complete_at_{};  // when the whole request was there; zero where it is not
-    std::size_t charged_ = 0;
+    std::size_t framing_ = 0;                // bytes of the body as it was sent that are none of the body itself
+    loop::clock::time_point retry_at_{};     // of the last refusal that named a time
+    int repeats_ = 0;                        // of refused requests, before their time
+    bool holds_ = false;                     // after this answer
+    bool comes_early_ = false;               // the next request has come while this one holds
     loop::clock::time_point time_limit_;
 };
 

@@ -177,7 +177,7 @@ http_metrics http_metrics_of(const front_state& state) {
     http_metrics now;
     for (std::size_t status = 0; status < state.replies.size(); ++status)
         if (const std::uint64_t count = state.replies[status]) now.replies[static_cast<int>(status)] = count;
-    now.connections = state.connections;
+    now.connections = state.limits.size();
     now.body_bytes = state.budget->bytes();
     now.wrong_traceparents = state.wrong_traceparents;
     now.failed_handshakes = state.failed_handshakes;

@@ -9,6 +9,8 @@
 #include <cstdint>
 #include <memory>
 
+#include "serve/connection_limits.hpp"
+#include "serve/served_hosts.hpp"
 #include "serve/tls/certificate_watch.hpp"
 #include "sluice/serve/http_front.hpp"
 #include "sluice/serve/span_file.hpp"
@@ -20,16 +22,19 @@ struct front_state {
         : models(its_models),
           options(its_options),
           log(std::move(its_log)),
+          hosts(options.address, options.host_names),
+          limits(options.connections, options.connections_of_client, options.trusted_proxies),
           budget(options.budget ? options.budget : std::make_shared<request_budget>(options.all_bodies_bytes)) {}
 
     server& models;
     const http_options options;
     const log_sink log;
+    const served_hosts hosts;
+    connection_limits limits;
     const std::shared_ptr<request_budget> budget;
     boost::asio::thread_pool loading{1};  // loads models, one after the other: that takes long
     boost::asio::thread_pool drawing{1};  // draws timelines, which takes longer than many requests
     std::atomic<bool> is_draining{false};
-    std::atomic<std::size_t> connections{0};
     std::array<std::atomic<std::uint64_t>, 600> replies{};  // by status
     std::atomic<std::uint64_t> wrong_traceparents{0};
     std::atomic<std::uint64_t> failed_handshakes{0};

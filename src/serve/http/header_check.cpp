@@ -30,6 +30,9 @@ bool is_accepted_type(const std::string& type) {
 
 std::optional<reply> header_refusal(const http_message& message, const route& to, std::optional<std::uint64_t> length,
                                     const front_state& state) {
+    // HTTP/1.0 needs no host. Browsers always send it.
+    if (!message.host.empty() && !state.hosts.accepts(message.host))
+        return error_reply(421, state.hosts.why_not(message.host));
     if (to.to == endpoint::none)
         return error_reply(404, "there is no such path; GET /v2/openapi.json describes those that there are");
     if (!is_allowed(to.to, message.method)) {

@@ -29,8 +29,10 @@ constexpr std::chrono::milliseconds tick_time{50};
 constexpr std::chrono::milliseconds quiet_time{500};
 
 // A client above the limit learns it at once; whether the answer arrives is not waited for.
-void refuse_connection(tcp::socket socket, const std::string& date) {
-    reply made = error_reply(503, "there are too many connections");
+void refuse_connection(tcp::socket socket, connection_limits::refusal why, const std::string& date) {
+    const bool is_of_client = why == connection_limits::refusal::too_many_of_client;
+    reply made = is_of_client ? error_reply(429, "there are too many connections from this address")
+                              : error_reply(503, "there are too many connections");
     made.retry = true;
     std::string text;
     append_head(text, made, false, date);
@@ -149,25 +151,50 @@ void loop::accept() {
 }
 
 void loop::take(tcp::socket socket) {
-    if (state_->connections.fetch_add(1) >= state_->options.connections) {
-        --state_->connections;
-        if (state_->certificates) return;  // nothing can be said before the handshake
-        return refuse_connection(std::move(socket), date_);
-    }
+    boost::system::error_code failure;
+    const tcp::endpoint from = socket.remote_endpoint(failure);
+    if (failure) return;  // the client has gone
     std::shared_ptr<connection> made;
     try {
-        made = std::make_shared<connection>(shared_from_this(), std::move(socket));
+        using limits = connection_limits;
+        limits::entry entry = state_->limits.enter(from.data());
+        if (entry.why == limits::refusal::too_many && close_longest_idle()) entry = state_->limits.enter(from.data());
+        const bool only_health = entry.why == limits::refusal::too_many;
+        if (only_health) entry = state_->limits.enter(from.data(), state_->options.health_connections);
+        if (!entry.its) {
+            if (state_->certificates) return;  // nothing can be said before the handshake
+            return refuse_connection(std::move(socket), entry.why, date_);
+        }
+        made = std::make_shared<connection>(shared_from_this(), std::move(socket), std::move(entry.its), only_health);
+        made->turn() = idle_.insert(idle_.end(), made.get());
         connections_.emplace(made.get(), made);
     } catch (const std::exception&) {  // it closes without an answer: there is nothing that could send one
-        --state_->connections;
+        if (made && made->turn()) idle_.erase(*made->turn());
         note_failure("the server lacks memory for a connection");
         return;
     }
     made->start();
 }
 
+// Who says nothing makes room for who may.
+bool loop::close_longest_idle() noexcept {
+    if (idle_.empty()) return false;
+    const auto found = connections_.find(idle_.front());
+    const std::shared_ptr<connection> longest = found->second;  // which leaves the map
+    longest->close();
+    return true;
+}
+
+void loop::note_idle(connection& its) noexcept {
+    idle_.splice(idle_.end(), its.is_listed_as_busy() ? busy_ : idle_, *its.turn());
+}
+void loop::note_busy(connection& its) noexcept { busy_.splice(busy_.end(), idle_, *its.turn()); }
+
 void loop::forget(const connection& closed) noexcept {
-    if (connections_.erase(&closed) != 0) --state_->connections;
+    const auto found = connections_.find(&closed);
+    if (found == connections_.end()) return;
+    (closed.is_listed_as_busy() ? busy_ : idle_).erase(*found->second->turn());
+    connections_.erase(found);
 }
 
 void loop::note_failure(std::string_view why) noexcept {
@@ -247,6 +274,7 @@ void loop::look_for_clients() {
     for (auto next = connections_.begin(); next != connections_.end();) {
         const std::shared_ptr<connection> each = (next++)->second;  // which may leave the map
         each->look_for_client();
+        each->end_hold(now_);
     }
 }
 

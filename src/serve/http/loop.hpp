@@ -14,6 +14,7 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <list>
 #include <memory>
 #include <mutex>
 #include <string>
@@ -65,6 +66,9 @@ public:
     const std::string& date() const noexcept { return date_; }
     clock::time_point now() const noexcept { return now_; }  // of the last tick
     void forget(const connection& closed) noexcept;
+    // A request of the connection begins, or it waits for one.
+    void note_busy(connection& its) noexcept;
+    void note_idle(connection& its) noexcept;
     // A request has failed through no fault of its own: for the log, at most one line a second.
     void note_failure(std::string_view why) noexcept;
 
@@ -90,6 +94,7 @@ private:
     void wait_for_answers();
     void send_answers();
     void take(boost::asio::ip::tcp::socket socket);
+    bool close_longest_idle() noexcept;
     void tick() noexcept;
     void look();
     void wait_for_tick();
@@ -123,6 +128,7 @@ private:
     std::atomic<bool> has_to_end_{false};
     std::atomic<bool> has_closed_{false};  // all connections, after has_to_end_
     std::unordered_map<const connection*, std::shared_ptr<connection>> connections_;
+    std::list<connection*> idle_, busy_;  // the one that has been idle longest comes first
     std::thread thread_;
     std::thread::id id_;  // its; also after its end
     std::atomic<bool> is_empty_{false};

@@ -13,7 +13,6 @@ namespace {
 namespace http = boost::beast::http;
 
 constexpr std::size_t most_fields = 100;
-constexpr std::size_t kept_capacity = 1 << 20;
 
 std::string_view view(boost::beast::string_view text) { return {text.data(), text.size()}; }
 
@@ -28,20 +27,19 @@ void take_media_type(std::string& to, std::string_view value) {
 
 }  // namespace
 
-void http_message::clear() noexcept {
+void http_message::clear(std::size_t kept_bytes) noexcept {
     method = http::verb::unknown;
-    for (std::string* each : {&target, &content_type, &host, &origin, &authorization, &traceparent, &body}) {
-        if (each->capacity() > kept_capacity) std::string().swap(*each);
+    for (std::string* each : {&target, &content_type, &host, &origin, &authorization, &traceparent, &body})
         each->clear();
-    }
+    if (body.capacity() > kept_bytes) std::string().swap(body);  // the others are not longer than a header
     json_bytes.reset();
     traceparents = 0;
     expects_continue = false;
     is_encoded = false;
 }
 
-message_parser::message_parser(http_message& to, std::size_t header_bytes, std::size_t body_bytes)
-    : to_(to), body_bytes_(body_bytes) {
+message_parser::message_parser(http_message& to, std::size_t header_bytes, std::size_t body_bytes, budget_share& share)
+    : to_(to), body_bytes_(body_bytes), share_(share) {
     header_limit(static_cast<std::uint32_t>(header_bytes));
     body_limit(boost::none);  // ours, so that a length that is too long is refused by its number
 }
@@ -112,10 +110,29 @@ void message_parser::on_header_impl(error_code& failure) {
     if (to_.host.empty() && is_1_1_) refuse(message_fault::no_host, failure);
 }
 
+// Memory grows with what has arrived, whatever length is declared: at most twice of it.
+bool message_parser::make_room(std::size_t length) {
+    if (length <= to_.body.capacity()) return true;
+    const std::size_t most = content_length().value_or(body_bytes_);
+    const std::size_t room = std::max(length, std::min<std::size_t>(2 * to_.body.capacity(), most));
+    if (share_.hold(room)) {
+        to_.body.reserve(room);
+        return true;
+    }
+    if (!share_.hold(length)) return false;
+    to_.body.reserve(length);
+    return true;
+}
+
 std::size_t message_parser::on_body_impl(text body, error_code& failure) {
     failure = {};
-    if (to_.body.size() + body.size() > body_bytes_) {
+    const std::size_t length = to_.body.size() + body.size();
+    if (length > body_bytes_) {
         refuse(message_fault::body_too_long, failure);
+        return 0;
+    }
+    if (!make_room(length)) {
+        refuse(message_fault::no_memory, failure);
         return 0;
     }
     to_.body.append(body.data(), body.size());

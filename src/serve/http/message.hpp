@@ -9,6 +9,8 @@
 #include <string>
 #include <string_view>
 
+#include "serve/budget_share.hpp"
+
 namespace sluice::serve {
 
 // What we keep of a request. One object serves all requests of a connection, so that its memory is reused.
@@ -26,7 +28,8 @@ struct http_message {
     bool expects_continue = false;
     bool is_encoded = false;  // Content-Encoding
 
-    void clear() noexcept;
+    // Keeps the memory of a body that has at most this.
+    void clear(std::size_t kept_bytes) noexcept;
 };
 
 // Why a message is refused by its form, beyond Beast's reasons.
@@ -38,12 +41,14 @@ enum class message_fault {
     transfer_coding,
     bad_json_length,
     too_many_fields,
-    body_too_long
+    body_too_long,
+    no_memory  // others use the memory for requests
 };
 
 class message_parser final : public boost::beast::http::basic_parser<true> {
 public:
-    message_parser(http_message& to, std::size_t header_bytes, std::size_t body_bytes);
+    // The body's memory is taken from `share` as the body arrives, before it is kept. All must outlive the parser.
+    message_parser(http_message& to, std::size_t header_bytes, std::size_t body_bytes, budget_share& share);
 
     message_fault fault() const noexcept { return fault_; }
     bool is_1_1() const noexcept { return is_1_1_; }
@@ -70,9 +75,11 @@ private:
     void take_once(std::string& to, text value, error_code& failure);
     void take_own_field(std::string_view name, std::string_view value, error_code& failure);
     void refuse(message_fault fault, error_code& failure);
+    bool make_room(std::size_t length);
 
     http_message& to_;
     std::size_t body_bytes_;
+    budget_share& share_;
     std::size_t fields_ = 0;
     bool is_1_1_ = false;
     bool is_header_over_ = false;

@@ -20,6 +20,7 @@ std::string_view status_line(int status) {
         case 408: return "HTTP/1.1 408 Request Timeout\r\n";
         case 413: return "HTTP/1.1 413 Content Too Large\r\n";
         case 415: return "HTTP/1.1 415 Unsupported Media Type\r\n";
+        case 421: return "HTTP/1.1 421 Misdirected Request\r\n";
         case 429: return "HTTP/1.1 429 Too Many Requests\r\n";
         case 431: return "HTTP/1.1 431 Request Header Fields Too Large\r\n";
         case 503: return "HTTP/1.1 503 Service Unavailable\r\n";
@@ -87,7 +88,7 @@ void append_head(std::string& to, const reply& what, bool keeps_connection, std:
     if (what.json_bytes) to += "\r\nInference-Header-Content-Length: " + std::to_string(*what.json_bytes);
     if (!what.allow.empty()) (to += "\r\nAllow: ") += what.allow;
     if (what.asks_token) to += "\r\nWWW-Authenticate: Bearer";
-    if (what.retry) to += "\r\nRetry-After: 1";
+    if (what.retry) to += "\r\nRetry-After: " + std::to_string(what.retry_seconds);
     if (what.is_page) {
         to +=
             "\r\nContent-Security-Policy: default-src 'none'; style-src 'unsafe-inline'; script-src "

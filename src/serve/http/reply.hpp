@@ -22,6 +22,7 @@ struct reply {
     bool is_page = false;                   // for a browser: with the fields that confine it
     bool asks_token = false;                // the request needs one
     bool retry = false;                     // the same request may succeed in a second
+    int retry_seconds = 1;                  // of Retry-After
     bool lacks_memory = false;              // there was none for this reply: the connection sends one that needs none
 };
 

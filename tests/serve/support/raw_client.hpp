@@ -115,10 +115,10 @@ private:
 };
 
 inline std::string get_request(std::string_view path) {
-    return "GET " + std::string(path) + " HTTP/1.1\r\nHost: test\r\n\r\n";
+    return "GET " + std::string(path) + " HTTP/1.1\r\nHost: localhost\r\n\r\n";
 }
 inline std::string post_request(std::string_view path, std::string_view body, std::string_view fields = {}) {
-    return "POST " + std::string(path) + " HTTP/1.1\r\nHost: test\r\nContent-Type: application/json\r\n" +
+    return "POST " + std::string(path) + " HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n" +
            std::string(fields) + "Content-Length: " + std::to_string(body.size()) + "\r\n\r\n" + std::string(body);
 }
 // One row [value, value] for a fake_model.

@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: Apache-2.0
+// budget_share: what one owner has taken of a request_budget. It gives it back when it goes.
+//
+// Thread safety: one thread at a time.
+#pragma once
+
+#include <cstddef>
+#include <memory>
+#include <utility>
+
+#include "sluice/serve/request_budget.hpp"
+
+namespace sluice::serve {
+
+class budget_share {
+public:
+    explicit budget_share(std::shared_ptr<request_budget> of) noexcept : budget_(std::move(of)) {}
+    budget_share(const budget_share&) = delete;  // the bytes count once
+    budget_share& operator=(const budget_share&) = delete;
+    ~budget_share() { give_all(); }
+
+    // Has this many bytes from now on, more or fewer than before. False: others use the memory, and nothing changes.
+    bool hold(std::size_t bytes) noexcept {
+        if (bytes > bytes_ && !budget_->take(bytes - bytes_)) return false;
+        if (bytes < bytes_) budget_->give(bytes_ - bytes);
+        bytes_ = bytes;
+        return true;
+    }
+    // The same for what exists already: where others use the memory too, it is in use beyond its limit, and no request
+    // gets more until it is not.
+    void hold_existing(std::size_t bytes) noexcept {
+        if (bytes > bytes_) budget_->take_existing(bytes - bytes_);
+        if (bytes < bytes_) budget_->give(bytes_ - bytes);
+        bytes_ = bytes;
+    }
+    void give_all() noexcept { budget_->give(std::exchange(bytes_, 0)); }
+    std::size_t bytes() const noexcept { return bytes_; }
+
+private:
+    const std::shared_ptr<request_budget> budget_;
+    std::size_t bytes_ = 0;
+};
+
+}  // namespace sluice::serve
