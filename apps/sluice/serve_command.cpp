@@ -79,7 +79,11 @@ std::unique_ptr<serve::grpc_front> grpc_front_of(const serve_options& options, c
     grpc.threads = http.threads;
     grpc.spin_time = http.spin_time;
     grpc.budget = http.budget;
+    grpc.connections = http.connections;
+    grpc.connections_of_client = http.connections_of_client;
+    grpc.trusted_proxies = http.trusted_proxies;
     grpc.tokens = http.tokens;
+    grpc.host_names = http.host_names;
     grpc.tls = http.tls;
     grpc.log_requests = http.log_requests;
     grpc.spans = http.spans;

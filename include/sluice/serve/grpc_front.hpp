@@ -35,6 +35,9 @@ struct grpc_options {
     std::size_t threads = 1;            // that take requests, from 1 to 256
     // How long such a thread looks for the next event without sleep, from 0 to 1 s: see http_options.
     std::chrono::microseconds spin_time{0};
+    std::size_t connections = 2000;                    // see http_options; more are closed
+    std::size_t connections_of_client = 1000;          // of one address: see http_options
+    std::vector<std::string> trusted_proxies = {};     // see http_options
     std::size_t message_bytes = 64 << 20;              // of one request; longer ones are refused (RESOURCE_EXHAUSTED)
     std::chrono::milliseconds handshake_time{10'000};  // from the connection to the first call that it may send
     // That an answer has to be taken by its client, from 1 ms to 24 hours. Then its call is cancelled. A short answer
@@ -45,6 +48,8 @@ struct grpc_options {
     // A call names one of them (the metadata "authorization: Bearer TOKEN"), unless it asks for the server's health.
     // Empty: no call needs one.
     std::vector<std::string> tokens = {};
+    // Names by which calls may call this server (:authority): see http_options. Others get PERMISSION_DENIED.
+    std::vector<std::string> host_names = {};
     // With a certificate the port speaks TLS only. The files are read again when they change; connections that exist
     // keep what they have.
     tls_files tls = {};

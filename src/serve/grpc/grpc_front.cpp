@@ -19,7 +19,6 @@
 #include "serve/grpc/listener.hpp"
 #include "serve/grpc/service.hpp"
 #include "serve/grpc/status.hpp"
-#include "serve/grpc/tls_credentials.hpp"
 #include "serve/spin_time.hpp"
 #include "sluice/base/error.hpp"
 
@@ -59,13 +58,11 @@ public:
         : state_(std::make_shared<grpc_state>(models, checked(options), std::move(log))),
           service_(state_),
           listener_(options.address, options.port, options.shares_port) {
-        if (options.tls.is_wanted()) {
-            certificates_ = std::make_shared<certificate_watch>(options.tls, state_->log);
-            static_cast<void>(certificates_->context()->texts());  // throws here what gRPC would not report
-            credentials_ = tls_credentials(certificates_, !options.tls.client_ca.empty());
-        } else {
-            credentials_ = grpc::InsecureServerCredentials();
-        }
+        auto limits = std::make_unique<connection_limits>(options.connections, options.connections_of_client,
+                                                          options.trusted_proxies);
+        if (options.tls.is_wanted())
+            certificates_ = std::make_shared<certificate_watch>(options.tls, state_->log, protocol_of_tls::http_2);
+        credentials_ = grpc::InsecureServerCredentials();  // the relays speak TLS
         grpc::ServerBuilder builder;
         using external = grpc::ServerBuilder::experimental_type::ExternalConnectionType;
         auto acceptor = builder.experimental().AddExternalConnectionAcceptor(external::FROM_FD, credentials_);
@@ -91,7 +88,10 @@ public:
             service_.ask_for_calls(*each);
             each->start();
         }
-        listener_.start(std::move(acceptor));
+        listener_.start(
+            std::move(acceptor), options.threads,
+            {.budget = state_->options.budget, .certificates = certificates_, .handshake_time = options.handshake_time},
+            std::move(limits));
         if (certificates_) looking_ = std::jthread([this](const std::stop_token& end) { look_for_certificates(end); });
     }
     implementation(const implementation&) = delete;
@@ -149,6 +149,10 @@ public:
             state_->answers.count());
         add("sluice_grpc_wrong_traceparents_total", "counter", "Calls whose metadata traceparent was ignored.",
             state_->wrong_traceparents);
+        add("sluice_grpc_connections", "gauge", "Connections of gRPC.", listener_.connections());
+        add("sluice_grpc_refused_connections_total", "counter", "Connections above a limit.", listener_.refused());
+        add("sluice_grpc_abusive_connections_total", "counter",
+            "Connections that were ended for the streams and frames that they sent.", listener_.abusers());
         return text;
     }
 

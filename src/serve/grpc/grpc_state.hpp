@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "serve/grpc/answer_watch.hpp"
+#include "serve/served_hosts.hpp"
 #include "sluice/serve/grpc_front.hpp"
 
 namespace sluice::serve {
@@ -25,7 +26,11 @@ struct grpc_state {
 
     // `its_options` has a budget.
     grpc_state(server& its_models, grpc_options its_options, log_sink its_log)
-        : models(its_models), options(std::move(its_options)), log(std::move(its_log)), answers(options.write_time) {}
+        : models(its_models),
+          options(std::move(its_options)),
+          log(std::move(its_log)),
+          hosts(options.address, options.host_names),
+          answers(options.write_time) {}
 
     // A request has failed through no fault of its own: for the log, at most one line a second.
     void note_failure(const std::string& why) {
@@ -48,6 +53,7 @@ struct grpc_state {
     server& models;
     const grpc_options options;
     const log_sink log;
+    const served_hosts hosts;
     answer_watch answers;
     std::atomic<std::size_t> in_flight{0};                    // requests that are not answered, and loads
     std::array<std::atomic<std::uint64_t>, codes> replies{};  // by status

@@ -8,7 +8,6 @@
 #include <poll.h>
 #include <sys/eventfd.h>
 #include <sys/socket.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include <array>
@@ -54,12 +53,6 @@ any_address address_of(const std::string& text, unsigned short port, socklen_t& 
                     " is no address to listen on; accepted is one of IPv4 or IPv6, such as 127.0.0.1, 0.0.0.0 or ::1");
 }
 
-// No other socket has it. 0: this is no socket.
-ino_t socket_number(int descriptor) {
-    struct stat status{};
-    return ::fstat(descriptor, &status) == 0 && S_ISSOCK(status.st_mode) ? status.st_ino : 0;
-}
-
 bool set(int socket, int option) {
     const int on = 1;
     return ::setsockopt(socket, SOL_SOCKET, option, &on, sizeof(on)) == 0;
@@ -82,8 +75,11 @@ grpc_listener::grpc_listener(const std::string& address, unsigned short port, bo
     port_ = ntohs(at.any.sa_family == AF_INET ? at.v4.sin_port : at.v6.sin6_port);
 }
 
-void grpc_listener::start(acceptor to) {
+void grpc_listener::start(acceptor to, std::size_t relays, const grpc_relay::options& how,
+                          std::unique_ptr<connection_limits> limits) {
     to_ = std::move(to);
+    limits_ = std::move(limits);
+    for (std::size_t i = 0; i < relays; ++i) relays_.push_back(std::make_unique<grpc_relay>(how));
     thread_ = std::thread([this] { work(); });
 }
 
@@ -94,6 +90,7 @@ void grpc_listener::stop() noexcept {
         thread_.join();
     }
     socket_ = {};
+    if (grpcs_end_ >= 0) ::close(std::exchange(grpcs_end_, -1));
 }
 
 void grpc_listener::work() {
@@ -108,38 +105,62 @@ void grpc_listener::work() {
 }
 
 bool grpc_listener::accept_waiting() {
-    while (true) {
-        const int accepted = ::accept4(socket_.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK);
+    while (has_pair()) {
+        any_address from{};
+        socklen_t size = sizeof(from);
+        const int accepted = ::accept4(socket_.get(), &from.any, &size, SOCK_CLOEXEC | SOCK_NONBLOCK);
         if (accepted < 0) {
             if (errno == EAGAIN || errno == EWOULDBLOCK) return true;
             // That connection has ended before it was accepted.
             if (errno == ECONNABORTED || errno == EPROTO || errno == EINTR) continue;
             return false;  // most often no descriptor is free
         }
-        hand_over(accepted);
+        hand_over(accepted, &from.any);
     }
+    return false;
 }
 
-void grpc_listener::hand_over(int accepted) {
+bool grpc_listener::has_pair() noexcept {
+    if (relays_end_) return true;
+    std::array<int, 2> pair{};
+    if (::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, pair.data()) != 0) return false;
+    relays_end_ = io::file_descriptor(pair[0]);
+    grpcs_end_ = pair[1];
+    return true;
+}
+
+void grpc_listener::hand_over(int accepted, const sockaddr* from) {
+    io::file_descriptor client(accepted);
     const int on = 1;
     ::setsockopt(accepted, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
+    std::shared_ptr<connection_limits::place> place;
     try {
-        if (const ino_t number = socket_number(accepted); number != 0) handed_over_[accepted] = number;
-    } catch (const std::bad_alloc&) {  // NOLINT(bugprone-empty-catch): then it ends with gRPC's server
+        place = limits_->enter(from).its;
+    } catch (const std::bad_alloc&) {  // NOLINT(bugprone-empty-catch): it is refused
+    }
+    if (!place) {
+        ++refused_;
+        return;
+    }
+    grpc_relay& relay = *relays_[next_relay_++ % relays_.size()];
+    if (!relay.take(std::move(client), std::exchange(relays_end_, {}), std::move(place))) {
+        ::close(std::exchange(grpcs_end_, -1));
+        return;
     }
     grpc::experimental::ExternalConnectionAcceptor::NewConnectionParameters connection;
     connection.listener_fd = socket_.get();
-    connection.fd = accepted;  // it is gRPC's now
+    connection.fd = std::exchange(grpcs_end_, -1);
     to_->HandleNewConnection(&connection);
 }
 
 void grpc_listener::end_connections() noexcept {
-    for (const auto& [number, socket] : handed_over_) {
-        // gRPC may close the descriptor at this moment, and another file may get its number. The copy stays what it is.
-        const io::file_descriptor copy(::fcntl(number, F_DUPFD_CLOEXEC, 0));
-        if (copy && socket_number(copy.get()) == socket) ::shutdown(copy.get(), SHUT_RDWR);
-    }
-    handed_over_.clear();
+    for (const auto& each : relays_) each->end();
+}
+
+std::uint64_t grpc_listener::abusers() const noexcept {
+    std::uint64_t all = 0;
+    for (const auto& each : relays_) all += each->abusers();
+    return all;
 }
 
 }  // namespace sluice::serve

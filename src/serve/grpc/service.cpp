@@ -140,8 +140,11 @@ void inference_service::ask_for_calls(call_loop& loop) {
     for (int i = 0; i < waiting_others; ++i) loop.ask(*stream_);
 }
 
-void inference_service::require_token(const grpc::ServerContext& context) const {
-    if (state_->options.tokens.empty()) return;
+void inference_service::admit(const grpc::ServerContext& context, needs what) const {
+    const grpc::string_ref authority = context.ExperimentalGetAuthority();
+    const std::string_view host(authority.data(), authority.size());
+    if (!state_->hosts.accepts(host)) throw refusal(refusal_kind::forbidden, state_->hosts.why_not(host));
+    if (what == needs::nothing || state_->options.tokens.empty()) return;
     const auto& metadata = context.client_metadata();
     const auto [begin, end] = metadata.equal_range("authorization");
     if (begin == end || std::next(begin) != end) throw no_token();
@@ -171,7 +174,7 @@ void inference_service::answer(call& from, const char* name, needs who, const Fi
     call_record record(*state_, from.context(), name);
     grpc::ByteBuffer message;
     try {
-        if (who == needs::token) require_token(from.context());
+        admit(from.context(), who);
         Request request;
         const small_message parsed(*state_->options.budget, from.request(), request);
         Response response;
@@ -244,7 +247,7 @@ void inference_service::model_metadata(call& from) noexcept {
 void inference_service::model_infer(call& from) noexcept {
     std::shared_ptr<infer_reactor> made;
     try {
-        require_token(from.context());
+        admit(from.context(), needs::token);
         made = std::make_shared<infer_reactor>(state_, from);
     } catch (...) {
         call_record record(*state_, from.context(), "ModelInfer");
@@ -257,7 +260,7 @@ void inference_service::model_infer(call& from) noexcept {
 void inference_service::model_stream_infer(stream_call& from) noexcept {
     std::shared_ptr<stream_reactor> made;
     try {
-        require_token(from.context());
+        admit(from.context(), needs::token);
         made = std::make_shared<stream_reactor>(state_, from);
         const std::lock_guard lock(state_->mutex);
         std::erase_if(state_->streams, [](const auto& each) { return each.expired(); });
@@ -332,7 +335,7 @@ void inference_service::change(call& from, const char* name, bool loads) noexcep
     call_record record(*state_, from.context(), name);
     bool has_begun = false;
     try {
-        require_token(from.context());
+        admit(from.context(), needs::token);
         Request request;
         const small_message parsed(*state_->options.budget, from.request(), request);
         if (state_->models.is_draining())

@@ -58,7 +58,8 @@ private:
     void cuda_memory_register(call& from) noexcept;
     void cuda_memory_unregister(call& from) noexcept;
 
-    void require_token(const grpc::ServerContext& context) const;
+    // Throws for a host that is not served, and for a token that is not right.
+    void admit(const grpc::ServerContext& context, needs what) const;
     static grpc::Status status_of_failure(grpc::ServerContext& context) noexcept;  // of the exception that is handled
     void refuse(call& from, call_record& record) noexcept;                         // with the exception that is handled
     template <typename Request, typename Response, typename Fill>

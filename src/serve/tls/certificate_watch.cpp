@@ -15,13 +15,14 @@ constexpr std::chrono::milliseconds look_time{1000};
 
 }  // namespace
 
-certificate_watch::certificate_watch(tls_files files, log_sink log)
+certificate_watch::certificate_watch(tls_files files, log_sink log, protocol_of_tls speaks)
     : files_(std::move(files)),
       log_(std::move(log)),
+      speaks_(speaks),
       used_(stamps_now()),
       seen_(used_),
       next_look_(clock::now() + look_time) {
-    context_ = tls_context::of_server(files_);
+    context_ = tls_context::of_server(files_, speaks_);
 }
 
 certificate_watch::stamps certificate_watch::stamps_now() const {
@@ -59,7 +60,7 @@ void certificate_watch::look() {
         used_ = now;
     }
     try {
-        std::shared_ptr<const tls_context> made = tls_context::of_server(files_);
+        std::shared_ptr<const tls_context> made = tls_context::of_server(files_, speaks_);
         {
             const std::lock_guard lock(mutex_);
             context_ = std::move(made);

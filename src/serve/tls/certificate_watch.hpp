@@ -21,7 +21,7 @@ public:
     using clock = std::chrono::steady_clock;
 
     // Reads the files; throws as tls_context::of_server does.
-    certificate_watch(tls_files files, log_sink log);
+    certificate_watch(tls_files files, log_sink log, protocol_of_tls speaks = protocol_of_tls::http_1_1);
 
     std::shared_ptr<const tls_context> context() const;
     // True, for one caller, when it is time to look at the files again.
@@ -38,6 +38,7 @@ private:
 
     const tls_files files_;
     const log_sink log_;
+    const protocol_of_tls speaks_;
     mutable std::mutex mutex_;
     std::shared_ptr<const tls_context> context_;
     stamps used_;  // of the files that were read last

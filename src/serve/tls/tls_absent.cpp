@@ -22,13 +22,11 @@ tls_state tls_session::write_soon(std::string_view) { return tls_state::broken; 
 tls_state tls_session::end_output() noexcept { return tls_state::done; }
 
 void tls_context::deleter::operator()(ssl_ctx_st*) const noexcept {}
-std::shared_ptr<const tls_context> tls_context::of_server(const tls_files&) { refuse(); }
+std::shared_ptr<const tls_context> tls_context::of_server(const tls_files&, protocol_of_tls) { refuse(); }
 std::shared_ptr<const tls_context> tls_context::of_client(const std::filesystem::path&, const std::filesystem::path&,
                                                           const std::filesystem::path&) {
     refuse();
 }
-tls_texts::~tls_texts() = default;
-std::unique_ptr<const tls_texts> tls_context::texts() const { refuse(); }
 std::unique_ptr<tls_session> tls_context::session(int, const std::string&) const { return nullptr; }
 
 }  // namespace sluice::serve

@@ -2,9 +2,7 @@
 #include "serve/tls/tls_context.hpp"
 
 #include <arpa/inet.h>
-#include <openssl/crypto.h>
 #include <openssl/err.h>
-#include <openssl/pem.h>
 #include <openssl/ssl.h>
 #include <openssl/x509v3.h>
 
@@ -24,17 +22,19 @@ constexpr const char* suites_1_2 =
     "ECDHE-ECDSA-AES128-GCM-SHA256:ECDHE-RSA-AES128-GCM-SHA256:ECDHE-ECDSA-AES256-GCM-SHA384:"
     "ECDHE-RSA-AES256-GCM-SHA384:ECDHE-ECDSA-CHACHA20-POLY1305:ECDHE-RSA-CHACHA20-POLY1305";
 constexpr std::array<unsigned char, 9> only_http_1_1{8, 'h', 't', 't', 'p', '/', '1', '.', '1'};
+constexpr std::array<unsigned char, 3> only_http_2{2, 'h', '2'};
 constexpr std::string_view session_room = "sluice";
 
 [[noreturn]] void refuse(const std::filesystem::path& file, const std::string& why) {
     throw file_error(file, file_error::no_offset, "", why);
 }
 
+template <const auto& Spoken>
 int choose_protocol(SSL*, const unsigned char** chosen, unsigned char* size, const unsigned char* offered,
                     unsigned offered_size, void*) {
     unsigned char* found = nullptr;
-    const int result = ::SSL_select_next_proto(&found, size, only_http_1_1.data(),
-                                               static_cast<unsigned>(only_http_1_1.size()), offered, offered_size);
+    const int result = ::SSL_select_next_proto(&found, size, Spoken.data(), static_cast<unsigned>(Spoken.size()),
+                                               offered, offered_size);
     *chosen = found;
     return result == OPENSSL_NPN_NEGOTIATED ? SSL_TLSEXT_ERR_OK : SSL_TLSEXT_ERR_ALERT_FATAL;
 }
@@ -77,17 +77,7 @@ bool ask_for(SSL* session, const std::string& host) {
     return SSL_set_tlsext_host_name(session, host.c_str()) == 1 && ::SSL_set1_host(session, host.c_str()) == 1;
 }
 
-std::string content_of(BIO* from) {
-    char* text = nullptr;
-    const long size = BIO_get_mem_data(from, &text);
-    return {text, static_cast<std::size_t>(size)};
-}
-
-[[noreturn]] void refuse_texts() { throw error(errc::bad_file, "TLS: " + take_openssl_error()); }
-
 }  // namespace
-
-tls_texts::~tls_texts() { ::OPENSSL_cleanse(key.data(), key.size()); }
 
 void tls_context::deleter::operator()(ssl_ctx_st* made) const noexcept { ::SSL_CTX_free(made); }
 
@@ -105,11 +95,12 @@ tls_context::tls_context(bool is_server)
     SSL_CTX_set_session_cache_mode(to, SSL_SESS_CACHE_OFF);  // tickets need no memory here
 }
 
-std::shared_ptr<const tls_context> tls_context::of_server(const tls_files& files) {
+std::shared_ptr<const tls_context> tls_context::of_server(const tls_files& files, protocol_of_tls speaks) {
     const std::shared_ptr<tls_context> made(new tls_context(true));
     SSL_CTX* const to = made->made_.get();
     use_certificate(to, files.certificate, files.key);
-    ::SSL_CTX_set_alpn_select_cb(to, choose_protocol, nullptr);
+    ::SSL_CTX_set_alpn_select_cb(
+        to, speaks == protocol_of_tls::http_2 ? choose_protocol<only_http_2> : choose_protocol<only_http_1_1>, nullptr);
     ::SSL_CTX_set_session_id_context(to, reinterpret_cast<const unsigned char*>(session_room.data()),
                                      static_cast<unsigned>(session_room.size()));
     if (!files.client_ca.empty()) {
@@ -131,32 +122,6 @@ std::shared_ptr<const tls_context> tls_context::of_client(const std::filesystem:
         trust(to, ca);
     ::SSL_CTX_set_verify(to, SSL_VERIFY_PEER, nullptr);
     ::SSL_CTX_set_alpn_protos(to, only_http_1_1.data(), static_cast<unsigned>(only_http_1_1.size()));
-    return made;
-}
-
-std::unique_ptr<const tls_texts> tls_context::texts() const {
-    const auto add = [](BIO* to, X509* each) {
-        if (::PEM_write_bio_X509(to, each) != 1) refuse_texts();
-    };
-    const auto memory = [] {
-        std::unique_ptr<BIO, openssl_deleter> made(::BIO_new(::BIO_s_secmem()));  // cleared when it is freed
-        if (made == nullptr) throw std::bad_alloc();
-        return made;
-    };
-    const auto certificates = memory(), key = memory(), client_ca = memory();
-    add(certificates.get(), ::SSL_CTX_get0_certificate(made_.get()));
-    STACK_OF(X509)* chain = nullptr;
-    SSL_CTX_get0_chain_certs(made_.get(), &chain);
-    for (int i = 0; i < sk_X509_num(chain); ++i) add(certificates.get(), sk_X509_value(chain, i));
-    EVP_PKEY* const its_key = ::SSL_CTX_get0_privatekey(made_.get());
-    if (::PEM_write_bio_PrivateKey(key.get(), its_key, nullptr, nullptr, 0, nullptr, nullptr) != 1) refuse_texts();
-    STACK_OF(X509_OBJECT)* const trusted = ::X509_STORE_get0_objects(::SSL_CTX_get_cert_store(made_.get()));
-    for (int i = 0; i < sk_X509_OBJECT_num(trusted); ++i)
-        if (X509* const each = ::X509_OBJECT_get0_X509(sk_X509_OBJECT_value(trusted, i))) add(client_ca.get(), each);
-    auto made = std::make_unique<tls_texts>();
-    made->certificates = content_of(certificates.get());
-    made->key = content_of(key.get());
-    made->client_ca = content_of(client_ca.get());
     return made;
 }
 

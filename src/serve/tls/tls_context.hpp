@@ -2,7 +2,7 @@
 // tls_context: what all connections of a server, or of a client, have in common: certificates, the key, and the rules.
 //
 // The rules: TLS 1.2 or 1.3; of 1.2 only suites with forward secrecy and authenticated encryption; no renegotiation, no
-// compression, no early data; HTTP/1.1 where the peer asks (ALPN).
+// compression, no early data.
 //
 // Thread safety: immutable once made; sessions are made on any thread.
 #pragma once
@@ -18,24 +18,16 @@ struct ssl_ctx_st;
 
 namespace sluice::serve {
 
-// What a server's context has read from its files, in PEM, for a library that speaks TLS itself.
-struct tls_texts {
-    std::string certificates;  // the server's, then those between it and its root
-    std::string key;           // cleared from memory at the end
-    std::string client_ca;     // empty: clients need no certificate
-
-    tls_texts() = default;
-    tls_texts(const tls_texts&) = delete;  // the key is in one place
-    tls_texts& operator=(const tls_texts&) = delete;
-    ~tls_texts();
-};
+// What a server speaks through TLS (ALPN): HTTP/1.1 where the client asks; HTTP/2, which gRPC's clients insist on.
+enum class protocol_of_tls : unsigned char { http_1_1, http_2 };
 
 class tls_context {
 public:
     // Reads the files. Throws error: bad_file, with the file and what is wrong with it (no PEM, another key's
     // certificate, one that is expired, a key that others may read); invalid_argument when one of certificate and key
     // is missing; unsupported when Sluice was built without TLS.
-    static std::shared_ptr<const tls_context> of_server(const tls_files& files);
+    static std::shared_ptr<const tls_context> of_server(const tls_files& files,
+                                                        protocol_of_tls speaks = protocol_of_tls::http_1_1);
 
     // `ca`: certificates that the server's must lead to; empty: those that the system trusts. `certificate`, `key`: of
     // this client; empty: it shows none. Throws as of_server does.
@@ -46,9 +38,6 @@ public:
     // For this socket; null: no memory. A client's session asks for `host` (a name or an address) and accepts only a
     // certificate for it.
     std::unique_ptr<tls_session> session(int socket, const std::string& host = {}) const;
-
-    // Of a server's context. Throws error (bad_file) for what OpenSSL cannot write.
-    std::unique_ptr<const tls_texts> texts() const;
 
 private:
     struct deleter {
