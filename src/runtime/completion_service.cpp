@@ -21,7 +21,7 @@ constexpr auto busy_poll_time = std::chrono::microseconds(200);
 constexpr auto idle_poll_time = std::chrono::microseconds(50);
 // The pause between two polls after that.
 constexpr auto nap = std::chrono::microseconds(20);
-// How often the devices are queried although no completion was last_flag.
+// How often the devices are queried although no completion was seen.
 constexpr auto watchdog_period = std::chrono::milliseconds(2);
 
 }  // namespace
@@ -163,10 +163,10 @@ bool completion_service::core::look(bool ask_all) noexcept {
         command_queue* const next = std::exchange(each->next_watched_, watched_);
         watched_ = std::exchange(each, next);
     }
-    bool last_flag = false;
+    bool has_passed = false;
     for (command_queue** link = &watched_; *link != nullptr;) {
         command_queue& queue = **link;
-        last_flag = look_at(queue, ask_all) || last_flag;
+        has_passed = look_at(queue, ask_all) || has_passed;
         if (!queue.waiters_.empty()) {
             link = &queue.next_watched_;
             continue;
@@ -181,7 +181,7 @@ bool completion_service::core::look(bool ask_all) noexcept {
             owner.release_runtime();  // may destroy the queue; the queues still in the list keep their runtime
         }
     }
-    return last_flag;
+    return has_passed;
 }
 
 void completion_service::core::sleep_until(clock::time_point until) {

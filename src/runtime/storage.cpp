@@ -101,12 +101,12 @@ storage::storage(storage& from, void* data, std::size_t bytes, std::shared_ptr<c
       capacity_bytes_(bytes),
       is_planned_(from.is_planned_),
       whole_(from.whole_ ? from.whole_ : storage_ref(&from)),
-      owner_(from.owner_ ? from.owner_ : decltype(owner)(std::move(owner))) {
+      owner_(from.owner_ ? from.owner_ : decltype(owner)(std::move(owner))),
+      part_number_(++latest_part) {
     const std::lock_guard lock(from.guard_);
     history_ = from.history_;
     outcome_ = from.outcome_;
-    parts_.store(++latest_part, std::memory_order_relaxed);
-    whole_->parts_.fetch_add(1, std::memory_order_relaxed);
+    whole_->live_parts_.fetch_add(1, std::memory_order_relaxed);
 }
 
 std::size_t storage::latest_part_number() noexcept { return latest_part.load(); }
@@ -127,8 +127,8 @@ storage_ref storage::join(std::span<const storage_ref> parts) {
         bytes += each->capacity_bytes();
         outcomes.add(each->last_write().depends_on);
     }
-    const bool is_whole =
-        bytes == first.whole_->capacity_bytes() && first.whole_->parts_.load(std::memory_order_acquire) == parts.size();
+    const bool is_whole = bytes == first.whole_->capacity_bytes() &&
+                          first.whole_->live_parts_.load(std::memory_order_acquire) == parts.size();
     storage_ref joined = is_whole ? first.whole_ : part_of(first, 0, bytes);
     {
         const std::lock_guard lock(joined->guard_);
@@ -146,7 +146,7 @@ void storage::end_part() noexcept {
     } catch (const std::bad_alloc&) {
         history_.for_each_last_use(await_without_memory);  // instead of noting them
     }
-    whole_->parts_.fetch_sub(1, std::memory_order_release);
+    whole_->live_parts_.fetch_sub(1, std::memory_order_release);
     delete this;  // may release the block
 }
 

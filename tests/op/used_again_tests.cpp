@@ -50,6 +50,12 @@ TEST_F(used_again, an_operation_that_was_moved_from_is_refused) {
     expect_refused_after_move("upload", upload(four));
     expect_refused_after_move("upload", upload(host_buffer<float>(pool.next(), 4), {4}));
     expect_refused_after_move("zeros", zeros<float>({4}));
+    expect_refused_after_move("full", full<float>({4}, 1));
+    expect_refused_after_move("full", ones<float>({4}));
+    expect_refused_after_move("eye", eye<float>(4));
+    expect_refused_after_move("random", uniform({4}, 7));
+    const auto compiled = compile(owner.default_device(), [] { return zeros<float>({4}); });
+    expect_refused_after_move("graph", compiled());
     expect_refused_after_move("value", value(four));
     expect_refused_after_move("host_call", host_call([] { return 1; }));
     expect_refused_after_move("with_context", with_context([](execution_context&) { return 1; }));

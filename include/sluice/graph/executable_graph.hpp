@@ -42,6 +42,7 @@
 #include "sluice/graph/detail/graph_output.hpp"
 #include "sluice/graph/detail/same_value.hpp"
 #include "sluice/graph/graph_input.hpp"
+#include "sluice/op/detail/single_use.hpp"
 #include "sluice/op/operation.hpp"
 #include "sluice/op/with_context.hpp"
 #include "sluice/runtime/scheduling_policy.hpp"
@@ -233,11 +234,15 @@ public:
         : graph_(std::move(graph)), values_(std::move(values)...) {}
 
     output submit(execution_context& context) && {
+        if (graph_ == nullptr) detail::refuse_used_operation("graph");
         const auto graph = std::move(graph_);
         return graph->submit(context, values_);
     }
     // Decides whether zip gives the launch a branch of its own.
-    work_estimate estimate() const { return {.commands = graph_->core().node_count()}; }
+    work_estimate estimate() const {
+        if (graph_ == nullptr) detail::refuse_used_operation("graph");
+        return {.commands = graph_->core().node_count()};
+    }
 
 private:
     std::shared_ptr<State> graph_;

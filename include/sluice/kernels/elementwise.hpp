@@ -12,6 +12,7 @@
 #include "sluice/kernels/activation.hpp"
 #include "sluice/kernels/clamp.hpp"
 #include "sluice/kernels/in_place.hpp"
+#include "sluice/op/detail/single_use.hpp"
 #include "sluice/op/operation.hpp"
 #include "sluice/runtime/execution_context.hpp"
 #include "sluice/runtime/tensor.hpp"
@@ -55,6 +56,7 @@ public:
         : shape_(shape), value_(value), location_(location) {}
 
     output submit(execution_context& context) && {
+        once_.use("full");
         tensor<T> out(context.stream(), shape_, {"full", {}, location_});
         fill_elements(context.stream(), *out.memory(), out.size(), &value_, sizeof(T), location_);
         return out;
@@ -65,6 +67,7 @@ private:
     shape shape_;
     T value_;
     source_location location_;
+    detail::single_use once_;
 };
 
 // A new device tensor, every element `value`. Submitting it costs the tensor and one command.

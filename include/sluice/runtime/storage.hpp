@@ -80,7 +80,7 @@ public:
     // The block that this is a part of; null for a block.
     storage* whole() const noexcept { return whole_.get(); }
     // Of a part: counts the parts of all blocks in the order in which they were made.
-    std::size_t part_number() const noexcept { return parts_.load(std::memory_order_relaxed); }
+    std::size_t part_number() const noexcept { return part_number_; }
     // The number of the part that was made last, of any block.
     static std::size_t latest_part_number() noexcept;
     // The number of references. Only a hint while other threads copy or drop references, unless it is 1.
@@ -165,7 +165,8 @@ private:
     std::shared_ptr<detail::access_lock> lock_;
     const storage_ref whole_;                  // of a part: its block
     const std::shared_ptr<const void> owner_;  // of a part
-    std::atomic<std::size_t> parts_{0};        // of a block: how many live; of a part: its number
+    std::atomic<std::size_t> live_parts_{0};   // of a block
+    const std::size_t part_number_ = 0;        // of a part
     storage* older_ = nullptr;                 // links of the pool's lists
     storage* newer_ = nullptr;
 };
