@@ -47,6 +47,7 @@ using testing::row_recipes;
 
 constexpr std::size_t width = 4;
 constexpr double tolerance = 1e-5;  // of a row's own magnitude
+constexpr double of_roundings = 1e-3;
 
 struct cpu {
     runtime machine;
@@ -107,15 +108,14 @@ std::vector<double> row_of(const any_tensor& all, std::size_t axis, std::size_t 
 }
 
 // Empty where the numbers are near each other, as a share of the largest one.
-std::string difference(const std::vector<double>& joined, const std::vector<double>& alone) {
+std::string difference(const std::vector<double>& joined, const std::vector<double>& alone, double allowed) {
     if (joined.size() != alone.size()) return "has another number of elements";
-    // exp(-60) multiplies roundings of its argument by 60.
-    double magnitude = 1e-20;
+    double magnitude = 0;
     for (const double each : alone)
         if (std::isfinite(each)) magnitude = std::max(magnitude, std::abs(each));
     for (std::size_t i = 0; i < joined.size(); ++i) {
         if (std::isnan(joined[i]) && std::isnan(alone[i])) continue;
-        if (joined[i] != alone[i] && !(std::abs(joined[i] - alone[i]) <= tolerance * magnitude)) {
+        if (joined[i] != alone[i] && !(std::abs(joined[i] - alone[i]) <= allowed * magnitude)) {
             std::ostringstream text;
             text << "is " << joined[i] << " and alone " << alone[i] << ", of a row up to " << magnitude;
             return text.str();
@@ -124,16 +124,13 @@ std::string difference(const std::vector<double>& joined, const std::vector<doub
     return {};
 }
 
-// Of one output: empty where each row has what it has alone.
-std::string difference(const any_tensor& together, const std::vector<any_tensor>& alone, std::size_t axis) {
-    if (together.shape().size() <= axis || together.shape()[axis] != alone.size()) return "does not have the rows";
-    for (std::size_t row = 0; row < alone.size(); ++row) {
-        if (alone[row].shape().size() <= axis || alone[row].shape()[axis] != 1)
-            return "of a row alone does not have one row";
-        const std::string text = difference(row_of(together, axis, row), row_of(alone[row], axis, 0));
-        if (!text.empty()) return "in row " + std::to_string(row) + " " + text;
-    }
-    return {};
+// Of one output: empty where the row has what it has alone.
+std::string difference(const any_tensor& together, const any_tensor& alone, std::size_t axis, std::size_t row,
+                       std::size_t rows, double allowed) {
+    if (together.shape().size() <= axis || together.shape()[axis] != rows) return "does not have the rows";
+    if (alone.shape().size() <= axis || alone.shape()[axis] != 1) return "of a row alone does not have one row";
+    const std::string text = difference(row_of(together, axis, row), row_of(alone, axis, 0), allowed);
+    return text.empty() ? text : "in row " + std::to_string(row) + " " + text;
 }
 
 // Empty where the outputs of each row are those of the row alone, along the axes that were found.
@@ -141,13 +138,23 @@ std::string difference(const model& of, const row_independence& found, std::mt19
     const network made = sync(make_network(of), here().stream);
     const auto rows = rows_of(random);
     const std::vector<any_tensor> together = computed(made, rows);
-    std::vector<std::vector<any_tensor>> alone;
-    for (const auto& each : rows) alone.push_back(computed(made, {each}));
-    for (std::size_t o = 0; o < together.size(); ++o) {
-        std::vector<any_tensor> its;
-        for (const auto& each : alone) its.push_back(each[o]);
-        const std::string text = difference(together[o], its, found.output_axes[o]);
-        if (!text.empty()) return "output " + std::to_string(o) + " " + text;
+    for (std::size_t row = 0; row < rows.size(); ++row) {
+        const std::vector<any_tensor> alone = computed(made, {rows[row]});
+        for (std::size_t o = 0; o < together.size(); ++o) {
+            const std::size_t axis = found.output_axes[o];
+            const std::string text = difference(together[o], alone[o], axis, row, rows.size(), tolerance);
+            if (text.empty()) continue;
+            // Sums of another order, whose roundings what comes after may make larger (exp(-60) by 60): then they are
+            // small, and they are there, too, in a batch in which no other row is.
+            const std::vector<any_tensor> with_itself = computed(made, std::vector(rows.size(), rows[row]));
+            const auto& its = with_itself[o];
+            const bool has_rows = its.shape() == together[o].shape() && its.shape().size() > axis;
+            const bool is_small = difference(together[o], alone[o], axis, row, rows.size(), of_roundings).empty();
+            if (has_rows && is_small &&
+                difference(row_of(together[o], axis, row), row_of(its, axis, row), tolerance).empty())
+                continue;
+            return "output " + std::to_string(o) + " " + text;
+        }
     }
     return {};
 }

@@ -171,6 +171,8 @@ private:
             throw cannot_follow{"is an operator of which no rule says what it does with rows"};
         if (which.what.is_random) throw cannot_follow{its != nullptr ? std::string(its->why) : "draws random numbers"};
         if (which.which.domain.empty() && which.which.op == "If") return follow_branches(which, inputs, known);
+        if (which.which.domain.empty() && which.which.op == "Scan" && !is_alike && its->how == nullptr)
+            return follow_rounds(which, inputs, known);
         if (auto numbers = rows::compute_numbers(which, inputs, symbols_)) return {std::move(*numbers)};
         const tries tried = try_outputs(which, inputs, is_alike);
         if (is_alike && tried[0] && is_known(*tried[0])) return known_outputs(*tried[0]);
@@ -263,15 +265,13 @@ private:
                       : inputs.empty() || inputs[0] == nullptr ? io::dtype::f32
                                                                : inputs[0]->type;
             to.shape.emplace();
-            for (std::size_t d = 0; d < given->shape.size(); ++d)
-                to.shape->push_back(length_of(which, *given, o, d, tried));
+            for (std::size_t d = 0; d < given->shape.size(); ++d) to.shape->push_back(length_of(*given, o, d, tried));
         }
         return made;
     }
 
     // The length that the rule says must be the one that the operator gives.
-    amount length_of(const node_to_try& which, const rows::given_output& given, std::size_t o, std::size_t d,
-                     const tries& tried) {
+    amount length_of(const rows::given_output& given, std::size_t o, std::size_t d, const tries& tried) {
         const std::optional<amount>& said = given.shape[d];
         const bool is_rows = given.axis == d;
         if (is_rows && (!said || !said->is_multiple_of_rows() || !said->without_rows().is_whole()))
@@ -292,7 +292,113 @@ private:
             return its[0];
         }
         if (said) return *said;
-        return symbols_.named("length " + std::to_string(d) + " of " + which.which.outputs[o], true);
+        return new_length();
+    }
+
+    // One of which nothing is known, not even that it is another one's.
+    amount new_length() { return symbols_.named("length " + std::to_string(++lengths_), true); }
+
+    // --- Scan ---
+
+    // The rounds of a Scan are independent where each state stays what it is at first. They are the rows, or steps of
+    // something that is the same for any rows.
+    std::vector<followed> follow_rounds(const node_to_try& which, const std::vector<const followed*>& inputs,
+                                        const values& known) {
+        const node& its = which.which;
+        const auto* const inner = its.find<std::shared_ptr<const graph>>("body");
+        const auto* const scanned = its.find<std::int64_t>("num_scan_inputs");
+        const std::size_t slices = scanned != nullptr ? static_cast<std::size_t>(*scanned) : 0;
+        if (which.opset < 9 || inner == nullptr || slices == 0 || slices > inputs.size() ||
+            (*inner)->inputs.size() != inputs.size() || (*inner)->outputs.size() != its.outputs.size() ||
+            std::ranges::find(inputs, nullptr) != inputs.end())
+            throw cannot_follow{"has a graph of its own, into which rows are not followed"};
+        const graph& body = **inner;
+        const std::size_t states = inputs.size() - slices;
+        for (const std::string_view each : {"scan_input_directions", "scan_output_directions"})
+            if (std::ranges::any_of(list_of(its, each), [](std::int64_t one) { return one != 0; }))
+                throw cannot_follow{"goes through its rounds backwards"};
+        const bool is_over_rows = std::any_of(inputs.begin() + static_cast<std::ptrdiff_t>(states), inputs.end(),
+                                              [](const followed* each) { return each->has_rows(); });
+        std::set<std::string> used;
+        add_used(body, used);
+        for (const std::string& name : used) {
+            const auto found = known.find(name);
+            if (is_over_rows && found != known.end() && !found->second.is_alike())
+                throw cannot_follow{"has a graph of its own that takes the rows from outside"};
+        }
+        values inside = known;
+        amount rounds;
+        for (std::size_t i = 0; i < inputs.size(); ++i) {
+            const std::int64_t axis = i < states ? 0 : axis_at(list_of(its, "scan_input_axes"), i - states);
+            inside.insert_or_assign(body.inputs[i].name, i < states ? state_of(*inputs[i], body, i, is_over_rows)
+                                                                    : slice_of(*inputs[i], axis, is_over_rows, rounds));
+        }
+        walk(body, inside);
+        std::vector<followed> made;
+        for (std::size_t o = 0; o < body.outputs.size(); ++o) {
+            const followed& round = inside.at(body.outputs[o].name);
+            made.push_back(o < states
+                               ? *inputs[o]
+                               : joined_rounds(round, axis_at(list_of(its, "scan_output_axes"), o - states), rounds));
+        }
+        return made;
+    }
+
+    static std::vector<std::int64_t> list_of(const node& which, std::string_view name) {
+        const auto* const found = which.find<std::vector<std::int64_t>>(name);
+        return found != nullptr ? *found : std::vector<std::int64_t>();
+    }
+    static std::int64_t axis_at(const std::vector<std::int64_t>& all, std::size_t i) {
+        return i < all.size() ? all[i] : 0;
+    }
+
+    // The state that the body is given, which it must give back as it is.
+    static followed state_of(const followed& given, const graph& body, std::size_t i, bool is_over_rows) {
+        std::string name = body.outputs[i].name;
+        for (std::size_t n = body.nodes.size(); n-- > 0;) {
+            const node& each = body.nodes[n];
+            if (each.domain.empty() && each.op == "Identity" && each.outputs[0] == name) name = each.inputs[0];
+        }
+        if (name != body.inputs[i].name) throw cannot_follow{"carries numbers from one round to the next"};
+        if (is_over_rows && !given.is_alike()) throw cannot_follow{"takes all rows in each round"};
+        return given;
+    }
+
+    // What a round is given, without the axis of the rounds. One row is as something that no other row changes.
+    static followed slice_of(const followed& given, std::int64_t axis, bool is_over_rows, amount& rounds) {
+        const bool is_known = given.shape.has_value() && !given.has_row_numbers();
+        const auto rank = static_cast<std::int64_t>(is_known ? given.shape->size() : 0);
+        const std::int64_t at = axis < 0 ? axis + rank : axis;
+        if (at < 0 || at >= rank) throw cannot_follow{"goes through steps that are not known"};
+        const auto place = static_cast<std::size_t>(at);
+        rounds = (*given.shape)[place];
+        const bool are_rows = given.has_rows() && place == given.axis && rounds == amount::of(rows::row_count);
+        if (is_over_rows ? !are_rows : !given.is_alike())
+            throw cannot_follow{"goes through steps that are not the rows"};
+        followed made;
+        made.type = given.type;
+        made.shape = given.shape;
+        made.shape->erase(made.shape->begin() + at);
+        return made;
+    }
+
+    static followed joined_rounds(const followed& round, std::int64_t axis, const amount& rounds) {
+        if (round.what == company::mixed)
+            throw cannot_follow{"has a graph of its own in which a node " + round.because->why};
+        if (!round.shape || round.what == company::counts || round.has_row_numbers())
+            throw cannot_follow{"has a graph of its own, into which rows are not followed"};
+        const auto rank = static_cast<std::int64_t>(round.shape->size()) + 1;
+        const std::int64_t at = axis < 0 ? axis + rank : axis;
+        if (at < 0 || at >= rank) throw cannot_follow{"has an axis that its output does not have"};
+        followed made;
+        made.type = round.type;
+        made.shape = round.shape;
+        made.shape->insert(made.shape->begin() + at, rounds);
+        const auto place = static_cast<std::size_t>(at);
+        const bool is_over_rows = rounds.depends_on_rows();
+        made.what = is_over_rows || round.has_rows() ? company::rows : company::alike;
+        made.axis = is_over_rows ? place : round.axis < place ? round.axis : round.axis + 1;
+        return made;
     }
 
     // --- If ---
@@ -316,12 +422,12 @@ private:
             std::vector<followed> outputs;
             for (const value_info& each : (*inner)->outputs) outputs.push_back(inside.at(each.name));
             if (outputs.size() != which.which.outputs.size()) throw cannot_follow{"has a branch with other outputs"};
-            made = made ? of_both(which.which, *made, outputs) : std::move(outputs);
+            made = made ? of_both(*made, outputs) : std::move(outputs);
         }
         return *made;
     }
 
-    std::vector<followed> of_both(const node& which, const std::vector<followed>& a, const std::vector<followed>& b) {
+    std::vector<followed> of_both(const std::vector<followed>& a, const std::vector<followed>& b) {
         std::vector<followed> made;
         for (std::size_t o = 0; o < a.size(); ++o) {
             if (a[o].what == company::mixed || b[o].what == company::mixed) {
@@ -344,7 +450,7 @@ private:
                     if ((*a[o].shape)[d] == (*b[o].shape)[d]) continue;
                     if (next.has_rows() && d == next.axis)
                         throw cannot_follow{"has branches that do different things with the rows"};
-                    (*next.shape)[d] = symbols_.named("length " + std::to_string(d) + " of " + which.outputs[o], true);
+                    (*next.shape)[d] = new_length();
                 }
             }
             made.push_back(std::move(next));
@@ -357,6 +463,7 @@ private:
     const rows::rule_table& rules_;
     rows::symbol_table symbols_;
     std::set<std::string> row_names_;
+    std::size_t lengths_ = 0;
 };
 
 // --- which axes the rows have ---------------------------------------------------------------------------------

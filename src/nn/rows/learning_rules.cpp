@@ -45,8 +45,19 @@ void several_features(rule_call& in) {
     in.give(0, {in.shape(0)[0], std::nullopt}, rows);
 }
 
+// Of a table, what each row asks for: the last dimension has what all ask for, one after the other.
+void features_for_each_row(rule_call& in) {
+    in.require_alike(0, "tables");
+    const amounts &table = in.shape(0), asked{product(in.shape(1))};
+    static_cast<void>(axis_after_reshape(in.shape(1), in.axis(1).value(), asked));
+    open_shape to = table.size() < 2 ? open_shape{amount(1)} : open_shape(table.begin(), table.end() - 1);
+    const std::size_t last = to.size();
+    to.emplace_back(asked.front());
+    in.give(0, std::move(to), last);
+}
+
 void chosen_features(rule_call& in) {
-    in.require_alike(1, "numbers of features");
+    if (in.axis(1)) return features_for_each_row(in);
     const auto rows = rows_of_features(in, 0);
     in.give(0, {in.shape(0)[0], std::nullopt}, rows);
 }

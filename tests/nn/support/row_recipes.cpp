@@ -635,6 +635,12 @@ void add_learning(std::vector<row_recipe>& all) {
     all.push_back({"ai.onnx.ml.ArrayFeatureExtractor", true, [](row_network& to, const std::string& x) {
                        return strings{to.add("ai.onnx.ml.ArrayFeatureExtractor", {x, to.integers({2, 1})})};
                    }});
+    // The label of each row, as scikit-learn's classifiers are exported.
+    all.push_back({"ai.onnx.ml.ArrayFeatureExtractor", true, [](row_network& to, const std::string& x) {
+                       const std::string labels = to.constant_of({5, 6, 7, 8}, {4});
+                       return strings{
+                           reshaped(to, to.add("ai.onnx.ml.ArrayFeatureExtractor", {labels, as_index(to, x)}), {-1})};
+                   }});
     all.push_back({"TfIdfVectorizer", true, [](row_network& to, const std::string& x) {
                        return strings{to.add("TfIdfVectorizer", {as_index(to, x)},
                                              {{"mode", "TF"},
@@ -665,6 +671,19 @@ std::shared_ptr<const graph> added_up() {
     made.outputs = {{"next", io::dtype::f32, {}}, {"so_far", io::dtype::f32, {}}};
     made.nodes = {test_support::make_node("Add", {"sum", "row"}, {"next"}),
                   test_support::make_node("Identity", {"next"}, {"so_far"})};
+    return std::make_shared<const graph>(std::move(made));
+}
+
+// The distances of a row to the rows of a table, as neighbours are exported: the table is the state.
+std::shared_ptr<const graph> distances() {
+    graph made;
+    made.inputs = {{"table", io::dtype::f32, {}}, {"row", io::dtype::f32, {}}};
+    made.outputs = {{"same", io::dtype::f32, {}}, {"distance", io::dtype::f32, {}}};
+    made.constants.emplace("last", test_support::tensor_of(ints{1}, {1}));
+    node sum = test_support::make_node("ReduceSumSquare", {"difference", "last"}, {"distance"});
+    sum.attributes.emplace("keepdims", zero);
+    made.nodes = {test_support::make_node("Sub", {"table", "row"}, {"difference"}), std::move(sum),
+                  test_support::make_node("Identity", {"table"}, {"same"})};
     return std::make_shared<const graph>(std::move(made));
 }
 
@@ -715,6 +734,17 @@ void add_mixing(std::vector<row_recipe>& all) {
     add("Loop", [](row_network& to, const std::string& x) {
         return strings{to.add("Loop", {to.integer(1), "", x}, {{"body", largest_taken_away()}})};
     });
+    // The other way round: the rounds are the table's rows.
+    all.push_back({"Scan", true, [](row_network& to, const std::string& x) {
+                       return strings{to.node_of(2, "Scan", {x, to.constant_of(some(12), {3, 4})},
+                                                 {{"body", distances()}, {"num_scan_inputs", one}})
+                                          .back()};
+                   }});
+    all.push_back({"Scan", true, [](row_network& to, const std::string& x) {
+                       return strings{to.node_of(2, "Scan", {to.constant_of(some(12), {3, 4}), x},
+                                                 {{"body", distances()}, {"num_scan_inputs", one}})
+                                          .back()};
+                   }});
     add("Scan", [](row_network& to, const std::string& x) {
         return strings{to.node_of(2, "Scan", {to.constant_of({0, 0, 0, 0}, {4}), x},
                                   {{"body", added_up()}, {"num_scan_inputs", one}})
