@@ -7,6 +7,7 @@
 
 #include "sim/fiber.hpp"
 #include "sim/schedule.hpp"
+#include "sim/weak_memory.hpp"
 
 namespace sluice::sim {
 namespace {
@@ -56,9 +57,36 @@ public:
         if (!choosing_) go_on();
     }
 
+    // The thread continues with what it read when the predicate became true: the last values.
     void wait_until(const detail::predicate_ref& predicate) noexcept {
         threads_[current_]->blocked_until = &predicate;
         go_on();
+        reads_last_ = choosing_ = true;
+        predicate.call(predicate.object);
+        reads_last_ = choosing_ = false;
+    }
+
+    const void* read_atomic(detail::location& from, const void* now, std::size_t bytes,
+                            std::memory_order order) noexcept {
+        if (choosing_ && !reads_last_) return nullptr;
+        const std::size_t choices = memory_.choices(current_, from, now, bytes, order);
+        const std::size_t age = reads_last_ ? 0 : schedule_->age(choices);
+        const void* const found = memory_.read(current_, from, age, order);
+        return age == 0 ? nullptr : found;
+    }
+    void read_last(detail::location& from, const void* now, std::size_t bytes, std::memory_order order) noexcept {
+        memory_.choices(current_, from, now, bytes, order);
+        memory_.read(current_, from, 0, order);
+    }
+    void write_atomic(detail::location& to, const void* now, std::size_t bytes, std::memory_order order,
+                      bool is_update) noexcept {
+        memory_.write(current_, to, now, bytes, order, is_update);
+    }
+    void read_plain(detail::location& from) noexcept {
+        if (!choosing_ && !memory_.read_plain(current_, from)) fail("a data race: a read next to a write");
+    }
+    void write_plain(detail::location& to) noexcept {
+        if (!memory_.write_plain(current_, to)) fail("a data race: a write next to another access");
     }
 
     [[noreturn]] void fail(std::string message) noexcept {
@@ -84,6 +112,7 @@ private:
             unended_ |= std::uint64_t{1} << i;
         }
         schedule_.emplace(seed, bodies.size());
+        memory_.begin(bodies.size());
         max_steps_ = max_steps;
         order_.clear();
     }
@@ -163,6 +192,7 @@ private:
             text += std::to_string(order_[i]) + 'x' + std::to_string(end - i);
             i = end;
         }
+        if (memory_.old_reads() != 0) text += "; older values read: " + std::to_string(memory_.old_reads());
         return text;
     }
 
@@ -171,10 +201,12 @@ private:
     std::size_t current_ = no_thread;
     std::uint64_t unended_ = 0;  // one bit per thread
     std::optional<schedule> schedule_;
+    weak_memory memory_;
     std::uint64_t max_steps_ = 0;
     std::vector<std::uint8_t> order_;  // the thread that ran at each step
     std::optional<std::string> failure_;
-    bool choosing_ = false;
+    bool choosing_ = false;    // evaluates predicates: their loads are no steps, and read the last values
+    bool reads_last_ = false;  // evaluates the predicate of a thread that continues
     bool stopping_ = false;
 };
 
@@ -193,6 +225,27 @@ interleave_result interleave(const std::function<scenario()>& make, interleave_o
 
 void scheduling_point() noexcept {
     if (active != nullptr) active->scheduling_point();
+}
+
+const void* detail::read_atomic(location& from, const void* now, std::size_t bytes, std::memory_order order) noexcept {
+    return active != nullptr ? active->read_atomic(from, now, bytes, order) : nullptr;
+}
+
+void detail::read_last(location& from, const void* now, std::size_t bytes, std::memory_order order) noexcept {
+    if (active != nullptr) active->read_last(from, now, bytes, order);
+}
+
+void detail::write_atomic(location& to, const void* now, std::size_t bytes, std::memory_order order,
+                          bool is_update) noexcept {
+    if (active != nullptr) active->write_atomic(to, now, bytes, order, is_update);
+}
+
+void detail::read_plain(location& from) noexcept {
+    if (active != nullptr) active->read_plain(from);
+}
+
+void detail::write_plain(location& to) noexcept {
+    if (active != nullptr) active->write_plain(to);
 }
 
 void detail::wait_until(const predicate_ref& predicate) {

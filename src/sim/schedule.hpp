@@ -34,6 +34,12 @@ public:
         return static_cast<std::size_t>(std::countr_zero(runnable));
     }
 
+    // Which of this many last values a load gives, counted from the last one; half of the loads give that.
+    std::size_t age(std::size_t choices) {
+        if (choices == 1 || draw(2) == 0) return 0;
+        return 1 + draw(choices - 1);
+    }
+
 private:
     static bool contains(std::uint64_t set, std::size_t thread) {
         return thread < max_threads && ((set >> thread) & 1) != 0;

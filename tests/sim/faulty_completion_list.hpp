@@ -21,6 +21,11 @@ enum class list_fault {
     drainer_publishes_too_soon,      // writes earliest_ before it has called complete()
     empty_ignores_the_drainer,       // which may hold waiters that are neither in the stack nor in earliest_
     concurrent_drainers,             // a thread that requests a drain while one runs drains too
+    // Memory orders that are too weak.
+    earliest_is_stored_relaxed,    // not before the released ticket is read again
+    drainer_rereads_with_acquire,  // the released ticket, after it has written earliest_
+    push_is_release,               // not before the released ticket is read
+    requests_are_relaxed,          // a drainer does not hand the waiters on to the next one
 };
 
 template <list_fault Fault>
@@ -29,7 +34,9 @@ public:
     void add(completion_waiter& waiter) noexcept {
         const ticket upto = waiter.upto;
         waiter.next_ = arrived_.load();
-        while (!arrived_.compare_exchange_weak(waiter.next_, &waiter)) {
+        while (!arrived_.compare_exchange_weak(waiter.next_, &waiter,
+                                               with<list_fault::push_is_release>(std::memory_order_release),
+                                               std::memory_order_relaxed)) {
         }
         if (Fault != list_fault::add_does_not_recheck && released_.load() >= upto) drain();
     }
@@ -47,28 +54,37 @@ public:
 
     bool empty() const noexcept {
         if (arrived_.load() != nullptr) return false;
-        if (Fault != list_fault::empty_ignores_the_drainer && requests_.load() != 0) return false;
-        return earliest_.load() == no_ticket;
+        if (Fault != list_fault::empty_ignores_the_drainer && requests_.load(std::memory_order_acquire) != 0)
+            return false;
+        return earliest_.load(std::memory_order_relaxed) == no_ticket;
     }
 
 private:
+    // The memory order that the fault has.
+    template <list_fault Of>
+    static constexpr std::memory_order with(std::memory_order order) {
+        return Fault == Of ? order : std::memory_order_seq_cst;
+    }
+
     bool raise_released(ticket upto) noexcept {
         if constexpr (Fault == list_fault::release_stores) return released_.store(upto), true;
         ticket before = released_.load();
         while (before < upto) {
-            if (released_.compare_exchange_weak(before, upto)) return true;
+            if (released_.compare_exchange_weak(before, upto, std::memory_order_seq_cst, std::memory_order_relaxed))
+                return true;
         }
         return false;
     }
 
     void drain() noexcept {
-        if (requests_.fetch_add(1) != 0 && Fault != list_fault::concurrent_drainers) return;
+        constexpr auto order = with<list_fault::requests_are_relaxed>(std::memory_order_relaxed);
+        if (requests_.fetch_add(1, order) != 0 && Fault != list_fault::concurrent_drainers) return;
         std::uint64_t answered = 1;
         while (answered != 0) {
             drain_once();
             if constexpr (Fault == list_fault::drainer_does_not_loop) return requests_.store(0);
             if constexpr (Fault == list_fault::concurrent_drainers) return void(requests_.fetch_sub(1));
-            answered = requests_.fetch_sub(answered) - answered;
+            answered = requests_.fetch_sub(answered, order) - answered;
         }
     }
 
@@ -78,9 +94,12 @@ private:
             const ticket upto = released_.load();
             if constexpr (Fault == list_fault::drainer_publishes_too_soon) publish_without(upto);
             while (completion_waiter* const due = waiting_.pop(upto)) due->complete(*due);
-            earliest_.store(waiting_.earliest());
+            earliest_.store(waiting_.earliest(),
+                            with<list_fault::earliest_is_stored_relaxed>(std::memory_order_relaxed));
             if constexpr (Fault == list_fault::drainer_does_not_recheck) return;
-        } while (waiting_.earliest() != no_ticket && waiting_.earliest() <= released_.load());
+        } while (waiting_.earliest() != no_ticket &&
+                 waiting_.earliest() <=
+                     released_.load(with<list_fault::drainer_rereads_with_acquire>(std::memory_order_acquire)));
     }
 
     // Writes earliest_ as it will be when the waiters up to this ticket are completed.

@@ -3,9 +3,11 @@
 // another order, and reports the first order that fails, with the seed that reproduces it.
 //
 // All simulated threads run on the calling thread, one at a time. A thread runs until its next scheduling point (there
-// is one before each operation of a sim::atomic); then a seeded schedule selects the thread that continues. So the
-// explored executions are sequentially consistent. They show lost wake-ups, double completions and wrong protocols, but
-// neither memory orders that are too weak nor data races; use a thread sanitizer for those.
+// is one before each operation of a sim::atomic); then a seeded schedule selects the thread that continues, and the
+// value that a load gives, among those that the memory orders permit. So the explored executions show lost wake-ups,
+// double completions, wrong protocols, and memory orders that are too weak, also on a processor that never reorders so;
+// and data races, as far as the variables are sim::plain (sluice/sim/atomic.hpp). They do not show loads that read a
+// value stored later.
 //
 // The seed selects one of three kinds of schedule: uniformly random steps; random steps with few switches; and strict
 // priorities that change at a few random steps (Burckhardt et al., "A randomized scheduler with probabilistic
@@ -39,7 +41,9 @@ struct interleave_options {
 struct interleave_failure {
     std::uint64_t seed = 0;  // interleave(make, {.schedules = 1, .seed = seed}) repeats it
     std::string message;     // what failed
-    std::string order;       // the threads in the order in which they ran, each with its number of steps: "0x3 1x7 0x1"
+    // The threads in the order in which they ran, each with its number of steps, and how many loads gave an older
+    // value, if any did: "0x3 1x7 0x1; older values read: 1".
+    std::string order;
 };
 
 // What interleave has done.
