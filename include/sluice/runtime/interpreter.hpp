@@ -41,9 +41,9 @@ struct device_properties {
     int compute_capability = 0;      // 90 for sm_90; 0 on a CPU
     std::size_t memory_bytes = 0;    // what the device is and can do
     std::size_t l2_cache_bytes = 0;  // 0 when unknown
-    // The most that a kernel may request (on a GPU "by opt-in", which a launch does for it); 0 on a CPU.
+    // The most that a kernel may request: on a GPU "by opt-in", which a launch does for it; on a CPU as on an H100.
     std::size_t max_shared_bytes_per_block = 0;
-    int max_threads_per_block = 1;    // 1 on a CPU, where a worker takes one index after the other
+    int max_threads_per_block = 1;    // of a launch over blocks; on a CPU one worker runs them all, in turn
     int warp_size = 1;                // threads that execute together; 1 on a CPU
     bool concurrent_kernels = false;  // whether kernels of different streams may run at the same time
     int async_copy_engines = 0;       // units that copy while kernels run; 0 on a CPU, where workers copy
