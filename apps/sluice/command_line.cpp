@@ -86,6 +86,11 @@ void add_run(CLI::App& app, run_options& options) {
                    "f32. auto: the fastest that is accurate on some rows (default: f32)")
         ->type_name("auto|f32|bf16|f16|int8")
         ->check(CLI::IsMember({"auto", "f32", "bf16", "f16", "int8"}));
+    app.add_option("--max-run-memory", options.most_run_bytes,
+                   "Bytes of the values that an ONNX network has at a time; a run that needs more is refused (default: "
+                   "no limit)")
+        ->type_name("BYTES")
+        ->check(CLI::Range(std::size_t{1}, std::size_t{1} << 44));
     app.add_option("--batch", options.batch, "Rows in a batch")
         ->type_name("ROWS")
         ->capture_default_str()

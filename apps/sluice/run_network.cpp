@@ -17,6 +17,7 @@
 #include "sluice/base/printable.hpp"
 #include "sluice/io/npy_writer.hpp"
 #include "sluice/nn/network.hpp"
+#include "sluice/nn/run_limit.hpp"
 #include "sluice/nn/to_mlp.hpp"
 #include "sluice/runtime/runtime.hpp"
 #include "sluice/runtime/scheduling_policy.hpp"
@@ -100,6 +101,7 @@ bool is_run_as_network(const run_options& options, const nn::model& network) {
 
 network_result run_network(const run_options& options, nn::model network) {
     refuse_options_of_rows(options);
+    const nn::run_limit limit(options.most_run_bytes);
     const std::vector<nn::value_info> takes = network.body.inputs, gives = network.body.outputs;
     std::vector<std::string> input_words = options.named_inputs;
     if (!options.input.empty()) input_words.push_back(options.input.string());

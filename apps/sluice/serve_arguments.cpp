@@ -54,6 +54,8 @@ void add_serve_limits(CLI::App& app, serve_options& options) {
     add_count("--max-body", "Bytes of a request's body", http.body_bytes, std::size_t{1} << 40);
     add_count("--max-json", "Bytes of a body's JSON", http.json_bytes, std::size_t{1} << 32);
     add_count("--max-memory", "Bytes of all requests' bodies", http.all_bodies_bytes, std::size_t{1} << 44);
+    add_count("--max-run-memory", "Bytes of the values that a run of a model has at a time; more is refused",
+              options.most_run_bytes, std::size_t{1} << 44);
     add_time(app, "--header-timeout", "Time in which a request's header must arrive", http.header_time);
     add_time(app, "--body-timeout", "Time in which its body must arrive", http.body_time);
     add_time(app, "--idle-timeout", "Time between two requests of a connection", http.idle_time);

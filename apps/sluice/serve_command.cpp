@@ -129,7 +129,8 @@ std::unique_ptr<serve::engine> make_network_engine(const serve_options& options)
         serve::become_less_urgent();  // for the devices' workers, which this thread makes
         return std::make_unique<serve::network_engine>(serve::network_engine_options{
             .device = options.device,
-            .machine = {.cuda = options.opens_gpu_memory || !options.device.starts_with("cpu")}});
+            .machine = {.cuda = options.opens_gpu_memory || !options.device.starts_with("cpu")},
+            .most_run_bytes = options.most_run_bytes});
     };
     return std::async(std::launch::async, make).get();
 }

@@ -12,6 +12,7 @@
 #include "sluice/base/error.hpp"
 #include "sluice/base/file_error.hpp"
 #include "sluice/base/printable.hpp"
+#include "sluice/nn/run_limit.hpp"
 #include "sluice/runtime/execution_context.hpp"
 #include "sluice/runtime/transfer.hpp"
 
@@ -100,6 +101,12 @@ landed_outputs submit_run(const prepared_network& of, execution_context& context
     std::size_t bytes = made.checks.size() * check_bytes;
     for (const any_tensor& each : made.outputs)
         if (!each.is_on_host()) bytes += landed_outputs::aligned(each.size_bytes());
+    if (const std::size_t most = run_limit::now(); most != 0 && bytes > most) {
+        throw run_too_large(
+            of.from().path, file_error::no_offset, {},
+            "its outputs have " + std::to_string(bytes) + " bytes; those of a run may have " + std::to_string(most),
+            errc::out_of_memory);
+    }
     const command_info info{"download"};
     const stream on = context.stream();
     if (bytes != 0) made.block = on.allocate_host(bytes, info);

@@ -10,12 +10,14 @@
 #include "nn/direct_calls.hpp"
 #include "nn/images/stretch.hpp"
 #include "nn/node_checks.hpp"
+#include "nn/operators/run_memory.hpp"
 #include "nn/passes/passes.hpp"
 #include "nn/passes/steps.hpp"
 #include "sluice/base/error.hpp"
 #include "sluice/base/file_error.hpp"
 #include "sluice/base/printable.hpp"
 #include "sluice/base/run_guard.hpp"
+#include "sluice/nn/run_limit.hpp"
 #include "sluice/op/detail/runtime_hooks.hpp"
 #include "sluice/runtime/device.hpp"
 #include "sluice/runtime/execution_context.hpp"
@@ -323,6 +325,7 @@ public:
         }
         run_guard::check();  // also of a graph without steps, which a Loop may run for ever
         std::vector<any_tensor> slots(body.slots);
+        operators::held_slots held(memory_, body.slots);
         left_values left;
         for (const auto& [at, value] : body.constants) slots[at] = value;
         for (std::size_t i = 0; i < inputs.size(); ++i) slots[body.inputs[i]] = std::move(inputs[i]);
@@ -330,7 +333,10 @@ public:
         for (const step& each : body.steps) {
             run_guard::check();
             carry_out(each, slots, where, &left);
+            for (const slot one : each.outputs)
+                if (one != no_slot) held.hold(one, slots[one]);
             for (const slot one : each.released) {
+                held.drop(one);
                 slots[one] = {};
                 left.erase(one);
             }
@@ -345,6 +351,7 @@ public:
 
     void carry_out(const step& each, std::vector<any_tensor>& slots, place where, left_values* left = nullptr) const {
         const place here = place_of(each, slots, where);
+        const operators::run_memory::node_scope charged(memory_);
         std::vector<any_tensor> inputs, outputs(each.outputs.size());
         std::vector<std::shared_ptr<const operators::expression_part>> left_to_it;
         inputs.reserve(each.inputs.size());
@@ -424,6 +431,7 @@ private:
     const model& model_;
     execution_context* const context_;
     std::vector<operators::device_check>* const checks_;
+    operators::run_memory* const memory_ = operators::run_memory::now();
 };
 
 // The values that steps read on a device: of a graph, and of the graphs inside a step.
@@ -531,10 +539,11 @@ void prepared_network::fold(prepared_graph& body, bool is_inner, folding what) {
 }
 
 // Carries out a step whose inputs are all constants, unless that takes too much memory. Says whether it did.
-bool prepared_network::fold_step(prepared_graph& body, const step& each, folding what) const {
+bool prepared_network::fold_step(prepared_graph& body, const step& each, folding what) {
     if (what == folding::all_but_dequantized && is(each, "DequantizeLinear")) return false;
     const auto is_constant = [&](slot one) { return one == no_slot || body.constants.contains(one); };
     if (!each.inner.empty() || each.what->is_random || !std::ranges::all_of(each.inputs, is_constant)) return false;
+    operators::run_memory memory;
     const graph_run runner(model_, nullptr, nullptr);
     std::vector<any_tensor> slots(body.slots);
     std::size_t bytes = always_folded_bytes, needed = 0;
@@ -552,11 +561,16 @@ bool prepared_network::fold_step(prepared_graph& body, const step& each, folding
     for (const slot one : each.outputs)
         if (one != no_slot) needed += shapes[one].size_bytes();
     if (needed > bytes) return false;
+    // Many nodes of a few bytes each would fold into any number of bytes.
+    if (memory.most() != 0 && needed > memory.most() - std::min(folded_bytes_, memory.most())) return false;
     try {
         runner.carry_out(each, slots, place::host);
     } catch (const operators::needs_device&) {
         return false;
+    } catch (const run_too_large&) {
+        return false;
     }
+    folded_bytes_ += needed;
     for (const slot one : each.outputs)
         if (one != no_slot && slots[one]) body.constants.insert_or_assign(one, std::move(slots[one]));
     return true;
@@ -619,6 +633,7 @@ void prepared_network::require_fitting(const std::vector<any_tensor>& inputs) co
 std::vector<any_tensor> prepared_network::run(execution_context* context, place where, std::vector<any_tensor> inputs,
                                               std::vector<operators::device_check>* checks) const {
     require_fitting(inputs);
+    operators::run_memory memory;
     return graph_run(model_, context, checks)(body_, std::move(inputs), nullptr, where);
 }
 

@@ -97,13 +97,14 @@ private:
     void require_fitting(const std::vector<any_tensor>& inputs) const;
     enum class folding : unsigned char { all_but_dequantized, all };
     void fold(prepared_graph& body, bool is_inner, folding what);
-    bool fold_step(prepared_graph& body, const step& each, folding what) const;
+    bool fold_step(prepared_graph& body, const step& each, folding what);
     void upload_constants(prepared_graph& body, execution_context& context);
 
     model model_;
     operators::known_to_network known_;
     prepared_graph body_;
     rounding_report rounding_;
+    std::size_t folded_bytes_ = 0;                // of what was computed from constants
     const std::unique_ptr<direct_calls> direct_;  // last: they use the others
 };
 

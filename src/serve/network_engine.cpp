@@ -17,6 +17,7 @@
 #include "sluice/io/safetensors.hpp"
 #include "sluice/nn/network.hpp"
 #include "sluice/nn/onnx.hpp"
+#include "sluice/nn/run_limit.hpp"
 #include "sluice/nn/to_mlp.hpp"
 #include "sluice/nn/to_model.hpp"
 #include "sluice/runtime/scheduling_policy.hpp"
@@ -42,11 +43,12 @@ std::string description_of(const nn::rounding_report& its) {
 class network_on_device final : public loaded_model {
 public:
     network_on_device(device& on, nn::model from, nn::row_independence rows, nn::precision precision,
-                      std::string platform)
+                      std::string platform, std::size_t most_bytes)
         : device_(on),
           rows_(std::move(rows)),
           platform_(std::move(platform)),
-          network_(loaded(on, std::move(from), precision)) {}
+          most_bytes_(most_bytes),
+          network_(loaded(on, std::move(from), precision, most_bytes)) {}
 
     const std::vector<nn::value_info>& inputs() const noexcept override { return network_.inputs(); }
     const std::vector<nn::value_info>& outputs() const noexcept override { return network_.outputs(); }
@@ -62,11 +64,13 @@ public:
         std::vector<nn::input_view> views;
         views.reserve(inputs.size());
         for (const nn::any_tensor& each : inputs) views.emplace_back(each);
+        const nn::run_limit limit(most_bytes_);
         return network_(views);  // on a CPU: on this thread
     }
 
 private:
-    static nn::network loaded(device& on, nn::model from, nn::precision precision) {
+    static nn::network loaded(device& on, nn::model from, nn::precision precision, std::size_t most_bytes) {
+        const nn::run_limit limit(most_bytes);
         single_stream stream(on);
         return sync(nn::make_network(std::move(from), {.precision = precision}), stream);
     }
@@ -74,6 +78,7 @@ private:
     device& device_;  // it lives at least as long as the network on it
     nn::row_independence rows_;
     std::string platform_;
+    std::size_t most_bytes_;  // of a run
     nn::network network_;
 };
 
@@ -124,7 +129,9 @@ nn::model read_model(const model_version& which, const model_config& how) {
 }  // namespace
 
 network_engine::network_engine(const network_engine_options& options)
-    : machine_(options.machine), device_(machine_.find(options.device).name()) {}
+    : machine_(options.machine),
+      device_(machine_.find(options.device).name()),
+      most_run_bytes_(options.most_run_bytes) {}
 
 std::vector<device*> network_engine::devices_of(const model_config& how) const {
     std::vector<device*> all;
@@ -145,7 +152,8 @@ std::shared_ptr<const loaded_model> network_engine::load(const model_version& wh
     const std::string platform = is_safetensors(which.file) ? "sluice_safetensors" : "sluice_onnx";
     std::vector<std::shared_ptr<const loaded_model>> made;
     for (device* const on : devices) {
-        made.push_back(std::make_shared<network_on_device>(*on, from, rows, how.precision, platform));
+        made.push_back(
+            std::make_shared<network_on_device>(*on, from, rows, how.precision, platform, most_run_bytes_));
         if (!how.resident) continue;
         made.back() = make_resident(made.back(), *on, nn::to_mlp(from), how.precision, {.lanes = how.instances});
     }

@@ -5,6 +5,7 @@
 
 #include "sluice/base/error.hpp"
 #include "sluice/base/printable.hpp"
+#include "sluice/nn/run_limit.hpp"
 
 namespace sluice::serve {
 namespace {
@@ -20,7 +21,11 @@ refusal with_text(const std::exception& failure) {
     if (const auto* known = dynamic_cast<const refusal*>(&failure)) return *known;
     if (dynamic_cast<const std::bad_alloc*>(&failure) != nullptr)
         return {refusal_kind::no_memory, "there is not enough memory for this request"};
+    if (dynamic_cast<const nn::run_too_large*>(&failure) != nullptr)
+        return {refusal_kind::too_large, printable(failure.what())};
     const auto* known = dynamic_cast<const error*>(&failure);
+    if (known != nullptr && known->code() == errc::out_of_memory)
+        return {refusal_kind::no_memory, printable(failure.what())};
     const bool is_theirs = known != nullptr && is_fault_of_request(*known);
     return {is_theirs ? refusal_kind::bad_request : refusal_kind::failed, printable(failure.what())};
 }

@@ -5,11 +5,13 @@
 #include <array>
 #include <cstdint>
 #include <cstring>
+#include <exception>
 #include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "sluice/nn/run_limit.hpp"
 #include "sluice/serve/tensor_view.hpp"
 
 namespace sluice::serve {
@@ -148,13 +150,20 @@ bool has_first_dimensions(const loaded_model& model) {
 
 trial try_model(const loaded_model& model) {
     trial found;
+    std::exception_ptr too_large;
+    std::size_t times_too_large = 0;
     for (const std::size_t free_length : free_lengths) {
         try {
             try_lengths(model, free_length, found);
-            break;
+            return found;
+        } catch (const nn::run_too_large&) {
+            too_large = std::current_exception();
+            ++times_too_large;
         } catch (const std::exception&) {  // NOLINT(bugprone-empty-catch): the next length
         }
     }
+    // The model would refuse each request.
+    if (times_too_large == free_lengths.size()) std::rethrow_exception(too_large);
     return found;
 }
 

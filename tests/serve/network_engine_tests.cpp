@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstddef>
+#include <cstdint>
 #include <filesystem>
 #include <fstream>
 #include <span>
@@ -20,6 +21,7 @@
 #include "serve/support/npy_values.hpp"
 #include "sluice/base/file_error.hpp"
 #include "sluice/nn/onnx.hpp"
+#include "sluice/nn/run_limit.hpp"
 #include "sluice/serve/served_model.hpp"
 #include "sluice/serve/tensor_view.hpp"
 
@@ -156,6 +158,70 @@ TEST(network_engine, refuses_outputs_with_more_dimensions_than_an_answer_may_hav
     const auto refused = testing::row_of(3);
     served->submit(refused);
     EXPECT_THROW(refused->get(), refusal);
+}
+
+// A file with one node, Tile, of x [rows, 2] to y.
+std::string tiled(std::uint64_t times) {
+    const auto described = [](std::string_view name, bool says_shape) {
+        wire_writer rows, two, shape, tensor, type, value;
+        rows.add_bytes(2, "rows");
+        two.add_number(1, 2);
+        shape.add_bytes(1, rows.text());
+        shape.add_bytes(1, two.text());
+        tensor.add_number(1, 1);  // FLOAT
+        if (says_shape) tensor.add_bytes(2, shape.text());
+        type.add_bytes(1, tensor.text());
+        value.add_bytes(1, name);
+        value.add_bytes(2, type.text());
+        return value.text();
+    };
+    wire_writer node, repeats, graph, opset, model;
+    for (const char* each : {"x", "times"}) node.add_bytes(1, each);
+    node.add_bytes(2, "y");
+    node.add_bytes(4, "Tile");
+    repeats.add_number(1, 2);
+    repeats.add_number(2, 7);  // INT64
+    repeats.add_number(7, 1);
+    repeats.add_number(7, times);
+    repeats.add_bytes(8, "times");
+    graph.add_bytes(1, node.text());
+    graph.add_bytes(2, "graph");
+    graph.add_bytes(5, repeats.text());
+    graph.add_bytes(11, described("x", true));
+    graph.add_bytes(12, described("y", false));
+    opset.add_number(2, 13);
+    model.add_number(1, 8);
+    model.add_bytes(7, graph.text());
+    model.add_bytes(8, opset.text());
+    return model.text();
+}
+
+// Without the limit the trial of the first one takes 512 GiB, or all memory.
+TEST(network_engine, bounds_what_a_model_takes_at_load_and_for_a_request) {
+    if (!nn::onnx_supported()) GTEST_SKIP() << "built without ONNX";
+    const io::testing::temporary_directory folder;
+    const fs::path file = folder / "model.onnx";
+    network_engine engine({.device = "cpu", .most_run_bytes = std::size_t{1} << 20});
+    const auto served = [&](std::uint64_t times) {
+        std::ofstream(file, std::ios::binary) << tiled(times);
+        return served_model::make("m", 1, engine.load({"m", 1, file}, {}), {});
+    };
+    EXPECT_THROW(served(std::uint64_t{1} << 36), nn::run_too_large);
+
+    const auto model = served(1024);  // 8 KiB a row
+    const auto small = testing::row_of(3);
+    const auto large = std::make_shared<test_call>(std::vector<float>(2048), std::vector<std::size_t>{1024, 2});
+    model->submit(large);
+    try {
+        large->get();
+        FAIL() << "8 MiB are answered";
+    } catch (const refusal& why) {
+        EXPECT_EQ(why.kind(), refusal_kind::too_large);
+        EXPECT_THAT(why.what(), HasSubstr("Tile"));
+    }
+    model->submit(small);
+    EXPECT_EQ(small->get().size(), 2048U);
+    EXPECT_TRUE(model->is_ready());
 }
 
 TEST(network_engine, refuses_names_that_no_message_may_have) {

@@ -2,6 +2,7 @@
 // network_engine: the engine that runs networks of ONNX and safetensors files on a device of this machine.
 #pragma once
 
+#include <cstddef>
 #include <memory>
 #include <string>
 #include <vector>
@@ -15,6 +16,8 @@ namespace sluice::serve {
 struct network_engine_options {
     std::string device = "auto";   // as runtime::find takes it
     runtime_options machine = {};  // how its runtime is made
+    // The most bytes of values that a run has at a time (nn::run_limit), also of the runs at load; 0: no limit.
+    std::size_t most_run_bytes = std::size_t{1} << 30;
 };
 
 class network_engine final : public engine {
@@ -36,6 +39,7 @@ private:
 
     runtime machine_;
     std::string device_;
+    std::size_t most_run_bytes_;
 };
 
 }  // namespace sluice::serve

@@ -22,6 +22,7 @@ enum class refusal_kind {
     cancelled,    // the client has gone
     failed,       // the model or its device failed
     no_memory,    // the server lacks the memory for this request: try again later
+    too_large,    // computing the request takes more memory than a request may have; the same one is always refused
 };
 
 class refusal : public std::exception {
@@ -43,8 +44,9 @@ private:
 };
 
 // What a request gets when computing it has thrown `failure`: shapes, indices and arguments that do not fit are the
-// request's fault; std::bad_alloc is no_memory; everything else is the model's or the device's. Where there is no
-// memory for the text, the refusal is no_memory with a short one. Costs a copy of the text.
+// request's fault; nn::run_too_large is too_large; std::bad_alloc and errc::out_of_memory are no_memory; everything
+// else is the model's or the device's. Where there is no memory for the text, the refusal is no_memory with a short
+// one. Costs a copy of the text.
 refusal refusal_of(const std::exception& failure) noexcept;
 
 }  // namespace sluice::serve

@@ -5,7 +5,9 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 
+#include "nn/operators/run_memory.hpp"
 #include "nn/operators/slabs.hpp"
 #include "nn/operators/table.hpp"
 
@@ -61,6 +63,13 @@ void choose_graph(node_call& in) {
 // What the rounds give, to be put together along an axis.
 struct scan_output {
     std::vector<any_tensor> parts;
+
+    // The parts are there until the node has run: no slot holds them.
+    void add(const node_call& in, any_tensor part) {
+        if (run_memory* const memory = run_memory::now(); memory != nullptr && in.where() != place::nowhere)
+            memory->charge(in, part.size_bytes());
+        parts.push_back(std::move(part));
+    }
 
     void give(node_call& in, std::size_t output, const value_info& declared, std::int64_t axis, bool is_reversed) {
         if (output >= in.output_count()) return;
@@ -126,7 +135,7 @@ void loop(node_call& in) {
         std::vector<any_tensor> made = run_inner(in, body, std::move(inputs));
         condition = made[0];
         for (std::size_t i = 0; i < carried; ++i) values[i] = made[1 + i];
-        for (std::size_t i = 0; i < scanned.size(); ++i) scanned[i].parts.push_back(made[1 + carried + i]);
+        for (std::size_t i = 0; i < scanned.size(); ++i) scanned[i].add(in, made[1 + carried + i]);
     }
     for (std::size_t i = 0; i < carried; ++i) give_inner(in, i, values[i]);
     for (std::size_t i = 0; i < scanned.size(); ++i)
@@ -182,7 +191,7 @@ struct scan_node {
             for (std::size_t k = 0; k < scanned; ++k) inputs.push_back(slice(k, t));
             std::vector<any_tensor> next = run_inner(in, body, std::move(inputs));
             for (std::size_t i = 0; i < states; ++i) values[i] = next[i];
-            for (std::size_t k = 0; k < made; ++k) outputs[k].parts.push_back(next[states + k]);
+            for (std::size_t k = 0; k < made; ++k) outputs[k].add(in, next[states + k]);
         }
     }
 

@@ -7,6 +7,7 @@
 #include <numeric>
 #include <utility>
 
+#include "nn/operators/run_memory.hpp"
 #include "sluice/base/file_error.hpp"
 #include "sluice/base/printable.hpp"
 #include "sluice/runtime/execution_context.hpp"
@@ -112,6 +113,8 @@ std::vector<std::size_t> node_call::axes(const integers& values, std::size_t ran
 any_tensor node_call::make(io::dtype type, lengths shape) const {
     const auto bytes = io::byte_count(shape, type);
     if (!bytes) refuse_shapes("gives a tensor of shape " + to_string(std::span(shape)) + ", which has no memory");
+    if (run_memory* const memory = run_memory::now(); memory != nullptr && where_ != place::nowhere)
+        memory->charge(*this, *bytes);
     switch (where_) {
         case place::nowhere: break;
         case place::host: {

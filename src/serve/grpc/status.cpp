@@ -20,7 +20,8 @@ grpc::StatusCode code_of(refusal_kind kind) {
         case refusal_kind::late: return grpc::StatusCode::DEADLINE_EXCEEDED;
         case refusal_kind::cancelled: return grpc::StatusCode::CANCELLED;
         case refusal_kind::failed: return grpc::StatusCode::INTERNAL;
-        case refusal_kind::no_memory: return grpc::StatusCode::RESOURCE_EXHAUSTED;
+        case refusal_kind::no_memory:
+        case refusal_kind::too_large: return grpc::StatusCode::RESOURCE_EXHAUSTED;
     }
     return grpc::StatusCode::INTERNAL;
 }

@@ -40,6 +40,7 @@ int status_of(refusal_kind kind) {
         case refusal_kind::cancelled: return 499;
         case refusal_kind::failed: return 500;
         case refusal_kind::no_memory: return 503;
+        case refusal_kind::too_large: return 413;
     }
     return 500;
 }

@@ -63,6 +63,7 @@ refusal_kind kind_of(int status) {
         case 403: return refusal_kind::forbidden;
         case 404:
         case 405: return refusal_kind::not_found;
+        case 413: return refusal_kind::too_large;
         case 429: return refusal_kind::queue_full;
         case 499: return refusal_kind::cancelled;
         case 502:
