@@ -10,8 +10,10 @@
 #include <map>
 #include <nlohmann/json.hpp>
 #include <string>
+#include <utility>
 #include <vector>
 
+#include "serve/config_pbtxt.hpp"
 #include "serve/config_text.hpp"
 #include "sluice/base/file_error.hpp"
 #include "sluice/base/printable.hpp"
@@ -219,10 +221,21 @@ private:
 
 model_config parse_model_config(const std::string& text, const std::filesystem::path& file) {
     model_config config;
-    const bool is_yaml = file.extension() == ".yaml";
-    if (!is_yaml && file.extension() != ".json")
-        throw file_error(file, file_error::no_offset, "", "a configuration ends in .json or .yaml");
-    config_reader(file, config).read(is_yaml ? parse_config_yaml(text, file) : parse_config_json(text, file));
+    config_reader reader(file, config);
+    if (file.extension() == ".json") {
+        reader.read(parse_config_json(text, file));
+    } else if (file.extension() == ".yaml") {
+        reader.read(parse_config_yaml(text, file));
+    } else if (file.extension() == ".pbtxt") {
+        pbtxt_config its = parse_config_pbtxt(text, file);
+        reader.read(its.keys);
+        config.name = std::move(its.name);
+        config.model_file = std::move(its.model_file);
+        config.inputs = std::move(its.inputs);
+        config.outputs = std::move(its.outputs);
+    } else {
+        throw file_error(file, file_error::no_offset, "", "a configuration ends in .json, .yaml or .pbtxt");
+    }
     return config;
 }
 

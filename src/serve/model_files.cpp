@@ -44,8 +44,15 @@ fs::path inside(const fs::path& folder, const fs::path& path) {
     return real;
 }
 
-// The model's file in a folder; empty when there is none.
-fs::path model_in(const fs::path& repository, const fs::path& folder) {
+// The model's file in a folder, of this name where the configuration says one; empty when there is none.
+fs::path model_in(const fs::path& repository, const fs::path& folder, const std::string& file_name) {
+    if (!file_name.empty()) {
+        const fs::path named = folder / file_name;
+        if (!is_there(named)) return {};
+        const fs::path real = inside(repository, named);
+        if (!fs::is_regular_file(real)) refuse(named, "this is no file");
+        return real;
+    }
     const fs::path onnx = folder / "model.onnx";
     const fs::path safetensors = folder / "model.safetensors";
     if (is_there(onnx) && is_there(safetensors)) refuse(folder, "there are both model.onnx and model.safetensors");
@@ -58,21 +65,24 @@ fs::path model_in(const fs::path& repository, const fs::path& folder) {
     return {};
 }
 
-std::vector<model_version> versions_in(const fs::path& repository, const std::string& name) {
+std::vector<model_version> versions_in(const fs::path& repository, const std::string& name,
+                                       const std::string& file_name) {
     const fs::path folder = repository / name;
-    inside(repository, folder);
+    const std::string wanted = file_name.empty() ? "model.onnx or model.safetensors" : file_name;
     std::vector<model_version> found;
     for (const fs::directory_entry& each : fs::directory_iterator(folder)) {
         const auto version = version_of(each.path().filename().string());
         if (!version || !each.is_directory()) continue;
-        const fs::path file = model_in(repository, each.path());
-        if (file.empty()) refuse(each.path(), "a version has the file model.onnx or model.safetensors");
+        const fs::path file = model_in(repository, each.path(), file_name);
+        if (file.empty()) refuse(each.path(), "a version has the file " + wanted);
         found.push_back({name, *version, file});
     }
     std::ranges::sort(found, {}, &model_version::version);
-    const fs::path alone = model_in(repository, folder);
+    const fs::path alone = model_in(repository, folder, file_name);
     if (!alone.empty() && !found.empty()) refuse(folder, "there are both versions and a model next to them");
     if (!alone.empty()) found.push_back({name, 1, alone});
+    if (found.empty() && !file_name.empty())
+        refuse(folder, "there is no model: the configuration says that its file is VERSION/" + file_name);
     if (found.empty()) {
         refuse(folder,
                "there is no model: accepted are VERSION/model.onnx, model.onnx, and the same with the ending "
@@ -83,12 +93,15 @@ std::vector<model_version> versions_in(const fs::path& repository, const std::st
 
 // The file of the model's configuration; empty when there is none.
 fs::path config_in(const fs::path& repository, const fs::path& folder) {
-    const fs::path as_json = folder / "config.json";
-    const fs::path as_yaml = folder / "config.yaml";
-    if (is_there(as_json) && is_there(as_yaml)) refuse(folder, "there are both config.json and config.yaml");
-    if (is_there(folder / "config.yml")) refuse(folder / "config.yml", "a configuration is config.json or config.yaml");
-    if (is_there(as_json)) return inside(repository, as_json);
-    return is_there(as_yaml) ? inside(repository, as_yaml) : fs::path();
+    fs::path found;
+    for (const char* const each : {"config.json", "config.yaml", "config.pbtxt"}) {
+        if (!is_there(folder / each)) continue;
+        if (!found.empty()) refuse(folder, "there are both " + found.filename().string() + " and " + each);
+        found = folder / each;
+    }
+    if (is_there(folder / "config.yml"))
+        refuse(folder / "config.yml", "a configuration is config.json, config.yaml or config.pbtxt");
+    return found.empty() ? found : inside(repository, found);
 }
 
 void require_regular(const fs::path& file) {
@@ -107,7 +120,13 @@ bool is_model_name(std::string_view name) noexcept {
 }
 
 model_config config_of(const model_files& files) {
-    return files.config.empty() ? model_config{} : read_model_config(files.config);
+    if (files.config.empty()) return {};
+    model_config config = read_model_config(files.config);
+    if (!config.name.empty() && config.name != files.name) {
+        refuse(files.config, "the configuration is of a model " + in_quotes(config.name) + ", in the folder of " +
+                                 in_quotes(files.name));
+    }
+    return config;
 }
 
 model_source model_source::repository(const fs::path& folder) {
@@ -171,8 +190,12 @@ model_files model_source::find(std::string_view name) const {
         found.versions = {{found.name, 1, files_.find(name)->second}};
         return found;
     }
-    found.versions = versions_in(folder_, found.name);
+    inside(folder_, folder_ / name);
     found.config = config_in(folder_, folder_ / name);
+    // Only Triton's says the name of the model's file.
+    std::string file_name;
+    if (found.config.extension() == ".pbtxt") file_name = read_model_config(found.config).model_file;
+    found.versions = versions_in(folder_, found.name, file_name);
     return found;
 }
 

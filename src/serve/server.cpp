@@ -6,6 +6,7 @@
 #include <iterator>
 #include <utility>
 
+#include "serve/configured_tensors.hpp"
 #include "sluice/base/error.hpp"
 #include "sluice/base/printable.hpp"
 
@@ -122,7 +123,9 @@ server::made_models server::make_versions(const std::string& name) {
         expect(name, wanted);
         for (const model_version& each : wanted) {
             version = each.version;
-            made[version] = served_model::make(name, version, engine_.load(each, config), config);
+            const auto network = engine_.load(each, config);
+            require_configured_tensors(files.config, config, *network);
+            made[version] = served_model::make(name, version, network, config);
             say(log_level::info, "model_loaded", describe(*made[version]), name);
         }
     } catch (const std::exception& failure) {

@@ -113,7 +113,7 @@ TEST_F(model_repository, refuses_what_is_not_clear) {
     fs::create_directories(root / "directory/1/model.onnx");
     EXPECT_THAT(failure_of("both"), HasSubstr("both model.onnx and model.safetensors"));
     EXPECT_THAT(failure_of("two"), HasSubstr("both config.json and config.yaml"));
-    EXPECT_THAT(failure_of("short"), HasSubstr("a configuration is config.json or config.yaml"));
+    EXPECT_THAT(failure_of("short"), HasSubstr("a configuration is config.json, config.yaml or config.pbtxt"));
     EXPECT_EQ(model_source::repository(root).find("yaml").config.filename(), "config.yaml");
     EXPECT_THAT(failure_of("mixed"), HasSubstr("both versions and a model next to them"));
     EXPECT_THAT(failure_of("empty"), HasSubstr("there is no model"));

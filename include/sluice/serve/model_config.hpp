@@ -1,17 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 // model_config: how one model is served. Each member has a key of the same name in the model's config.json or
-// config.yaml.
+// config.yaml, but for those that only Triton's config.pbtxt has.
 //
 //     {"max_batch": 32, "queue": 1000, "timeout_us": 50000}
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <filesystem>
 #include <map>
 #include <optional>
 #include <string>
 #include <vector>
 
+#include "sluice/io/dtype.hpp"
 #include "sluice/kernels/activation.hpp"
 #include "sluice/nn/precision.hpp"
 
@@ -32,6 +34,18 @@ struct queue_policy {
     bool allow_timeout_override = true;
     // Requests that wait; more are refused. 0: as many as the model's queue takes.
     std::size_t queue = 0;
+};
+
+// What a configuration says of an input or output.
+struct configured_tensor {
+    std::string name;                // in the network
+    io::dtype type;                  // of its elements
+    std::vector<std::int64_t> dims;  // -1: any length
+};
+
+struct configured_tensors {
+    std::vector<configured_tensor> all;
+    bool has_rows = false;  // the network has a dimension more before `dims`, of any length
 };
 
 struct model_config {
@@ -77,12 +91,17 @@ struct model_config {
     // Of a model in a safetensors file, where the file does not say them.
     std::optional<activation> hidden_activation = std::nullopt;
     std::optional<activation> output_activation = std::nullopt;  // of the last layer
+
+    // Of config.pbtxt only.
+    std::string name = {};        // that the model must have; empty: any
+    std::string model_file = {};  // in the folder of a version, in the place of model.onnx; empty: that
+    configured_tensors inputs = {}, outputs = {};  // that the network must have
 };
 
-// The file's ending says whether it is JSON or YAML: .json, .yaml. Throws file_error that names the file and the key or
-// the line: for text that is no object, a key that is unknown (with those that there are) or is there twice, a value of
-// another type or range, and values that do not fit each other. Of YAML 1.2 the core schema is accepted, without
-// anchors and aliases. Costs a read of the file, of at most 1 MiB, and its parse.
+// The file's ending says whether it is JSON, YAML or Triton's: .json, .yaml, .pbtxt. Throws file_error that names the
+// file and the key or the line: for text that is no object, a key that is unknown (with those that there are) or is
+// there twice, a value of another type or range, and values that do not fit each other. Of YAML 1.2 the core schema is
+// accepted, without anchors and aliases. Costs a read of the file, of at most 1 MiB, and its parse.
 model_config read_model_config(const std::filesystem::path& file);
 // The same from text. `file` is for messages, and its ending says the format.
 model_config parse_model_config(const std::string& text, const std::filesystem::path& file);

@@ -2,8 +2,8 @@
 // model_files: where the files of a model are; and model_source, which finds them: in a repository, or files by name.
 //
 // A repository is a folder. A model NAME is NAME/VERSION/model.onnx, with versions 1, 2, ..., or NAME/model.onnx, which
-// is version 1; model.safetensors takes the place of model.onnx. NAME/config.json or NAME/config.yaml may say how it is
-// served.
+// is version 1; model.safetensors takes the place of model.onnx. NAME/config.json, NAME/config.yaml or Triton's
+// NAME/config.pbtxt may say how it is served.
 //
 // A name has 1 to 128 letters, digits, '.', '_' and '-', and begins with a letter or a digit. Nothing outside of the
 // repository is read: a link that leads out of it is refused.
@@ -33,7 +33,8 @@ struct model_files {
     std::filesystem::path config;         // empty: there is none
 };
 
-// How the model is served: what its file says, or the defaults. Throws what read_model_config throws. Costs what
+// How the model is served: what its file says, or the defaults. Throws what read_model_config throws, and file_error
+// where the file names another model. Costs what
 // read_model_config costs.
 model_config config_of(const model_files& files);
 
