@@ -64,12 +64,16 @@ void require_change_parameter(std::string_view name, bool loads) {
                    (loads ? "loaded as its files are" : "unloaded as a whole"));
 }
 
+bool may_pass_over(std::string_view parameter, bool says_nothing) noexcept {
+    static constexpr std::array<std::string_view, 5> with_meaning{"sequence_id", "sequence_start", "sequence_end",
+                                                                  "classification", "headers"};
+    return says_nothing ||
+           (std::ranges::find(with_meaning, parameter) == with_meaning.end() && !parameter.starts_with("triton_"));
+}
+
 void refuse_parameter(const std::string& where, std::string_view key, const std::string& known) {
-    static constexpr std::array<std::string_view, 4> unsupported{"sequence_id", "sequence_start", "sequence_end",
-                                                                 "classification"};
-    const bool is_known = std::ranges::find(unsupported, key) != unsupported.end();
-    refuse_request(where + " has the parameter " + in_quotes(key) + ", which " +
-                   (is_known ? "this server does not support" : "is unknown") + "; supported are " + known);
+    refuse_request(where + " has the parameter " + in_quotes(key) +
+                   ", which this server does not support; supported are " + known);
 }
 
 }  // namespace sluice::serve

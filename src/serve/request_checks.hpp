@@ -36,6 +36,11 @@ void append_length(tensor_shape& to, std::uint64_t length, const std::string& wh
 std::optional<std::chrono::microseconds> require_timeout(std::uint64_t microseconds);
 // Of a request to load or unload a model.
 void require_change_parameter(std::string_view name, bool loads);
+// Whether a parameter that this server does not use may be passed over. Custom parameters are for a model's own code,
+// which a network does not have. Those with a meaning that would be lost may not: of sequences, `classification`,
+// `headers`, and names that begin with `triton_`; unless their value says nothing: 0, false or an empty text.
+bool may_pass_over(std::string_view parameter, bool says_nothing) noexcept;
+// Of one that may not; `known` are those that have an effect.
 [[noreturn]] void refuse_parameter(const std::string& where, std::string_view key, const std::string& known);
 
 }  // namespace sluice::serve

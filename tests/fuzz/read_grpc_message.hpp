@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <bit>
 #include <chrono>
 #include <climits>
 #include <cstddef>
@@ -118,6 +119,33 @@ inline std::string contents_of(const inference::InferTensorContents& from, io::d
     std::abort();  // they have no field
 }
 
+// 0, false or an empty text.
+inline bool says_nothing(const inference::InferParameter& its) {
+    return !its.bool_param() && its.int64_param() == 0 && its.string_param().empty() && its.uint64_param() == 0 &&
+           std::bit_cast<std::uint64_t>(its.double_param()) == 0;
+}
+
+// What has no effect is custom, or says nothing.
+inline void require_passed_over(const std::string& key, const inference::InferParameter& its) {
+    const bool has_meaning = key == "sequence_id" || key == "sequence_start" || key == "sequence_end" ||
+                             key == "classification" || key == "headers" || key.starts_with("triton_");
+    require(!has_meaning || says_nothing(its));
+}
+
+inline bool is_of_region(const std::string& key) {
+    return key == "shared_memory_region" || key == "shared_memory_byte_size" || key == "shared_memory_offset";
+}
+inline bool has_region(const parameter_map& from) {
+    bool found = false;
+    for (const auto& [key, value] : from) {
+        if (is_of_region(key))
+            found = true;
+        else
+            require_passed_over(key, value);
+    }
+    return found;
+}
+
 inline std::string region_part(const parameter_map& from) {
     require(from.at("shared_memory_region").string_param() == "a");
     const std::uint64_t bytes = count_in(from, "shared_memory_byte_size");
@@ -137,7 +165,7 @@ inline void require_input(const tensor_view& got, const inference::ModelInferReq
         return b >= 0 && a == static_cast<std::size_t>(b);
     }));
     std::string elements;
-    if (!wanted.parameters().empty())
+    if (has_region(wanted.parameters()))
         elements = region_part(wanted.parameters());
     else if (message.raw_input_contents_size() != 0)
         elements = message.raw_input_contents(raw++);
@@ -153,7 +181,8 @@ inline void require_parameters(const infer_message& got, const parameter_map& wa
     const std::string says_final = "triton_enable_empty_final_response";
     const bool is_asked = wanted.contains(says_final) && wanted.at(says_final).bool_param();
     require(got.says_final == (is_asked && is_streamed));
-    for (const auto& [key, value] : wanted) require(key == "timeout" || key == "priority" || key == says_final);
+    for (const auto& [key, value] : wanted)
+        if (key != "timeout" && key != "priority" && key != says_final) require_passed_over(key, value);
 }
 
 inline void require_outputs(const infer_message& got, const inference::ModelInferRequest& wanted) {
@@ -167,8 +196,9 @@ inline void require_outputs(const infer_message& got, const inference::ModelInfe
     for (int i = 0; i < wanted.outputs_size(); ++i) {
         const parameter_map& where = wanted.outputs(i).parameters();
         const output_place& place = got.outputs[static_cast<std::size_t>(i)].place;
-        require((place.region != nullptr) == !where.empty());
-        if (where.empty()) continue;
+        const bool is_placed = has_region(where);
+        require((place.region != nullptr) == is_placed);
+        if (!is_placed) continue;
         require(place.bytes == count_in(where, "shared_memory_byte_size"));
         require(place.offset == (where.contains("shared_memory_offset") ? count_in(where, "shared_memory_offset") : 0));
     }

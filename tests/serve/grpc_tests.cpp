@@ -251,10 +251,30 @@ TEST(grpc, wrong_requests_are_refused_with_the_reason) {
             "output 'y' is there twice");
     refused([](request& r) { (*r.mutable_parameters())["sequence_id"].set_int64_param(1); }, wrong,
             "which this server does not support");
+    refused([](request& r) { (*r.mutable_parameters())["sequence_end"].set_bool_param(true); }, wrong,
+            "which this server does not support");
+    refused([](request& r) { (*r.mutable_parameters())["triton_color"].set_string_param("red"); }, wrong,
+            "which this server does not support");
     refused([](request& r) { (*r.mutable_parameters())["timeout"].set_int64_param(-1); }, wrong, "'timeout' is not");
     expect_refused(server.infer(row(testing::bad_number)), wrong, "13 is out of range");
     EXPECT_TRUE(server.infer(row(1)).ok());
     expect_refused(server.infer(row(testing::deadly_number)), grpc::StatusCode::INTERNAL, "the device is lost");
+}
+
+// What clients of other servers send, and what is for a model's own code.
+TEST(grpc, parameters_that_say_nothing_or_are_custom_are_passed_over) {
+    const grpc_server server;
+    ModelInferRequest with = row(1);
+    auto& parameters = *with.mutable_parameters();
+    parameters["sequence_id"].set_int64_param(0);
+    parameters["sequence_start"].set_bool_param(false);
+    parameters["priority"].set_uint64_param(0);
+    parameters["color"].set_string_param("red");
+    (*with.mutable_inputs(0)->mutable_parameters())["unit"].set_double_param(1.5);
+    auto& output = *with.add_outputs();
+    output.set_name("y");
+    (*output.mutable_parameters())["classification"].set_int64_param(0);
+    EXPECT_TRUE(server.infer(with).ok());
 }
 
 TEST(grpc, a_message_that_is_too_long_and_memory_that_is_in_use_are_refused) {

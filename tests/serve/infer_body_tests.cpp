@@ -160,7 +160,11 @@ INSTANTIATE_TEST_SUITE_P(
         wrong_body{"classification", R"({"outputs":[{"name":"z","parameters":{"classification":2}}]})",
                    "'classification', which this server does not support"},
         wrong_body{"sequence", R"({"parameters":{"sequence_id":1}})", "does not support"},
-        wrong_body{"parameter", R"({"parameters":{"color":1}})", "'color', which is unknown"},
+        wrong_body{"sequence_name", R"({"parameters":{"sequence_id":"a"}})", "does not support"},
+        wrong_body{"sequence_end", R"({"parameters":{"sequence_end":true}})", "does not support"},
+        wrong_body{"triton_parameter", R"({"parameters":{"triton_color":1}})", "'triton_color', which this server"},
+        wrong_body{"headers", R"({"parameters":{"headers":{"a":"b"}}})", "does not support"},
+        wrong_body{"final_response", R"({"parameters":{"triton_enable_empty_final_response":1}})", "true or false"},
         wrong_body{"timeout", R"({"parameters":{"timeout":-1}})", "'timeout' is not a number"},
         wrong_body{"long_timeout", R"({"parameters":{"timeout":18446744073709551615}})", "longer than an hour"},
         wrong_body{"shared_memory", with_x(x + R"(,"parameters":{"shared_memory_region":"a"})"), "shares no memory"},
@@ -170,8 +174,20 @@ INSTANTIATE_TEST_SUITE_P(
                        for (int i = 0; i < 100; ++i) text += '"' + std::to_string(i) + "\":1,";
                        return text + R"("a":1}})";
                    }(),
-                   "which is unknown"}),
+                   "too many keys"}),
     [](const auto& each) { return each.param.what; });
+
+// What clients of other servers send, and what is for a model's own code.
+TEST(infer_body, parameters_that_say_nothing_or_are_custom_are_passed_over) {
+    const reading got(
+        R"({"parameters":{"color":{"deep":[1,2]},"sequence_id":0,"sequence_start":false,"sequence_end":false,)"
+        R"("priority":0,"timeout":0,"triton_enable_empty_final_response":true},)"
+        R"("inputs":[{"name":"x","datatype":"FP32","shape":[1,2],"data":[1,2],)"
+        R"("parameters":{"unit":"m"}}],)"
+        R"("outputs":[{"name":"z","parameters":{"classification":0,"unit":null}}]})");
+    ASSERT_EQ(got.got.outputs.size(), 1U);
+    EXPECT_FALSE(got.got.timeout);
+}
 
 INSTANTIATE_TEST_SUITE_P(
     data, wrong_requests,

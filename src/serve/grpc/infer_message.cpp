@@ -139,7 +139,7 @@ private:
             priority_ = its;
         else if (its.key == "triton_enable_empty_final_response")
             says_final_ = its;
-        else
+        else if (!may_pass_over(its.key, its.says_nothing()))
             refuse_parameter("the request", its.key, "priority, timeout");
     }
 

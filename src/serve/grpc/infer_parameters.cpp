@@ -67,7 +67,7 @@ void region_fields::add(const named_parameter& its) {
         bytes_ = its;
     else if (its.key == "shared_memory_offset")
         offset_ = its;
-    else
+    else if (!may_pass_over(its.key, its.says_nothing()))
         unknown_ = its;
 }
 

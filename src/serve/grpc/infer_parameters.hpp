@@ -18,8 +18,11 @@ struct named_parameter {
 
     std::string_view key;
     kind is = kind::none;
-    std::uint64_t number = 0;  // of a boolean, int64 or uint64; a number of FP64 means nothing here
+    std::uint64_t number = 0;  // of a boolean, int64 or uint64; of FP64 its bits
     std::string_view text;
+
+    // 0, false or an empty text: what clients send for a parameter that is not used.
+    bool says_nothing() const noexcept { return number == 0 && text.empty(); }
 };
 
 named_parameter read_parameter(wire_reader entry);

@@ -347,6 +347,7 @@ void connection::handle() {
     time_limit_ = loop::clock::time_point::max();
     read_trace();
     try {
+        if (message_.coding != content_coding::identity) unpack_body();
         switch (route_.to) {
             case endpoint::infer: return handle_infer();
             case endpoint::repository_load:
@@ -358,6 +359,16 @@ void connection::handle() {
     } catch (const std::exception& failure) {
         send(reply_of_failure(failure));
     }
+}
+
+// Both bodies are there for a moment, so both count.
+void connection::unpack_body() {
+    message_.body =
+        unpacked(message_.body, message_.coding, loop_->state().options.body_bytes, [this](std::size_t more) {
+            if (!body_share_.hold(body_share_.bytes() + more))
+                throw refusal(refusal_kind::unavailable, "the memory for requests is in use");
+        });
+    body_share_.hold_existing(message_.body.capacity());
 }
 
 void connection::handle_infer() {

@@ -86,6 +86,7 @@ private:
     bool has_long_framing() const noexcept;
     void refuse_message(const boost::system::error_code& failure);
     void handle();
+    void unpack_body();
     void handle_infer();
     void handle_load();
     void handle_timeline();

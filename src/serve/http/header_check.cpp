@@ -52,7 +52,9 @@ std::optional<reply> header_refusal(const http_message& message, const route& to
         return error_reply(415, "the content type is " + in_quotes(message.content_type) +
                                     "; accepted are application/json and application/octet-stream");
     }
-    if (message.is_encoded) return error_reply(415, "a content encoding is not supported");
+    if (!can_unpack(message.coding)) {
+        return error_reply(415, "this content encoding is not supported; supported are " + known_content_codings());
+    }
     if (length && *length > state.options.body_bytes) {
         return error_reply(413, "the body has " + std::to_string(*length) + " bytes; accepted are " +
                                     std::to_string(state.options.body_bytes));

@@ -110,10 +110,23 @@ private:
                 to_.timeout = require_timeout(time);
             } else if (key == "priority") {
                 to_.priority = value_as<std::uint64_t>(value, "'priority'", "an integer of at least 0");
-            } else {
+            } else if (key == "triton_enable_empty_final_response") {
+                value_as<bool>(value, "'triton_enable_empty_final_response'", "true or false");  // there is one answer
+            } else if (!may_pass_over(key, says_nothing(value))) {
                 refuse_parameter("the request", key, "binary_data_output, priority, timeout");
             }
         });
+    }
+
+    // 0, false, "" or null: what clients send for a parameter that is not used.
+    static bool says_nothing(dom::element value) {
+        bool flag = true;
+        std::uint64_t number = 1;
+        std::string_view text = "text";
+        if (!value.get(flag)) return !flag;
+        if (!value.get(number)) return number == 0;
+        if (!value.get(text)) return text.empty();
+        return value.is_null();
     }
 
     struct input_fields {
@@ -160,11 +173,12 @@ private:
         read_object(value_as<dom::object>(from, "an input's 'parameters'", "an object"), "an input's 'parameters'",
                     [&](std::string_view key, dom::element value) {
                         if (read_region_parameter(key, value, to.region)) return;
-                        if (key != "binary_data_size") {
+                        if (key == "binary_data_size") {
+                            to.binary_size = value_as<std::uint64_t>(value, "'binary_data_size'", "a number of bytes");
+                        } else if (!may_pass_over(key, says_nothing(value))) {
                             refuse_parameter("an input", key,
                                              "binary_data_size, " + std::string(shared_memory_parameters));
                         }
-                        to.binary_size = value_as<std::uint64_t>(value, "'binary_data_size'", "a number of bytes");
                     });
     }
 
@@ -255,10 +269,11 @@ private:
         read_object(value_as<dom::object>(from, "an output's 'parameters'", "an object"), "an output's 'parameters'",
                     [&](std::string_view key, dom::element value) {
                         if (read_region_parameter(key, value, found.region)) return;
-                        if (key != "binary_data") {
+                        if (key == "binary_data") {
+                            found.binary = value_as<bool>(value, "'binary_data'", "true or false");
+                        } else if (!may_pass_over(key, says_nothing(value))) {
                             refuse_parameter("an output", key, "binary_data, " + std::string(shared_memory_parameters));
                         }
-                        found.binary = value_as<bool>(value, "'binary_data'", "true or false");
                     });
         return found;
     }

@@ -35,7 +35,8 @@ void http_message::clear(std::size_t kept_bytes) noexcept {
     json_bytes.reset();
     traceparents = 0;
     expects_continue = false;
-    is_encoded = false;
+    coding = content_coding::identity;
+    has_coding = false;
 }
 
 message_parser::message_parser(http_message& to, std::size_t header_bytes, std::size_t body_bytes, budget_share& share)
@@ -73,7 +74,8 @@ void message_parser::on_field_impl(http::field field, text name, text value, err
             if (!to_.content_type.empty()) return refuse(message_fault::field_twice, failure);
             return take_media_type(to_.content_type, view(value));
         case http::field::content_encoding:
-            to_.is_encoded = to_.is_encoded || !boost::beast::iequals(value, "identity");
+            // Twice is a list, too.
+            to_.coding = std::exchange(to_.has_coding, true) ? content_coding::other : content_coding_of(view(value));
             return;
         case http::field::content_length:  // Beast takes lists of equal lengths; a proxy may take another of them
             if (std::exchange(has_length_, true)) return refuse(message_fault::field_twice, failure);

@@ -10,6 +10,7 @@
 #include <string_view>
 
 #include "serve/budget_share.hpp"
+#include "serve/http/unpack_body.hpp"
 
 namespace sluice::serve {
 
@@ -26,7 +27,8 @@ struct http_message {
     std::string body;
     std::optional<std::size_t> json_bytes;  // Inference-Header-Content-Length
     bool expects_continue = false;
-    bool is_encoded = false;  // Content-Encoding
+    content_coding coding = content_coding::identity;  // Content-Encoding
+    bool has_coding = false;
 
     // Keeps the memory of a body that has at most this.
     void clear(std::size_t kept_bytes) noexcept;

@@ -161,7 +161,7 @@ std::string_view openapi_text() {
     "infer_request": {"type": "object", "required": ["inputs"], "additionalProperties": false, "properties": {
       "id": {"type": "string"},
       "model_name": {"type": "string", "description": "The name of the path, again"},
-      "parameters": {"type": "object", "additionalProperties": false, "properties": {
+      "parameters": {"type": "object", "properties": {
         "binary_data_output": {"type": "boolean"},
         "priority": {"type": "integer", "minimum": 0, "description": "1 comes first; 0: the model's default"},
         "timeout": {"type": "integer", "minimum": 0, "description": "Microseconds; 0: none"}}},
@@ -169,7 +169,7 @@ std::string_view openapi_text() {
         "additionalProperties": false, "properties": {
           "name": {"type": "string"}, "datatype": {"$ref": "#/components/schemas/datatype"},
           "shape": {"type": "array", "maxItems": 16, "items": {"type": "integer", "minimum": 0}},
-          "parameters": {"type": "object", "additionalProperties": false, "properties": {
+          "parameters": {"type": "object", "properties": {
             "binary_data_size": {"type": "integer", "minimum": 0},
             "shared_memory_region": {"type": "string"},
             "shared_memory_byte_size": {"type": "integer", "minimum": 0},
@@ -177,7 +177,7 @@ std::string_view openapi_text() {
           "data": {"$ref": "#/components/schemas/data"}}}},
       "outputs": {"type": "array", "items": {"type": "object", "required": ["name"], "additionalProperties": false,
         "properties": {"name": {"type": "string"},
-          "parameters": {"type": "object", "additionalProperties": false, "properties": {
+          "parameters": {"type": "object", "properties": {
             "binary_data": {"type": "boolean"},
             "shared_memory_region": {"type": "string"},
             "shared_memory_byte_size": {"type": "integer", "minimum": 0},

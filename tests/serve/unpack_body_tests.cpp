@@ -1,0 +1,142 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "serve/http/unpack_body.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <zlib.h>
+
+#include <string>
+#include <string_view>
+#include <thread>
+#include <utility>
+
+#include "serve/support/http_server.hpp"
+#include "sluice/serve/refusal.hpp"
+#include "sluice/serve/request_budget.hpp"
+
+namespace sluice::serve::unpack_body_tests {
+namespace {
+
+using ::testing::HasSubstr;
+using testing::http_answer;
+using testing::http_server;
+
+constexpr int gzip = 16 + MAX_WBITS, zlib = MAX_WBITS, raw = -MAX_WBITS;
+
+std::string packed(std::string_view text, int format) {
+    z_stream stream{};
+    EXPECT_EQ(::deflateInit2(&stream, 9, Z_DEFLATED, format, 8, Z_DEFAULT_STRATEGY), Z_OK);
+    std::string made(::deflateBound(&stream, text.size()) + 64, '\0');
+    stream.next_in = const_cast<Bytef*>(reinterpret_cast<const Bytef*>(text.data()));
+    stream.avail_in = static_cast<uInt>(text.size());
+    stream.next_out = reinterpret_cast<Bytef*>(made.data());
+    stream.avail_out = static_cast<uInt>(made.size());
+    EXPECT_EQ(::deflate(&stream, Z_FINISH), Z_STREAM_END);
+    made.resize(stream.total_out);
+    ::deflateEnd(&stream);
+    return made;
+}
+
+std::string text_of(std::size_t bytes) {
+    std::string text;
+    for (std::size_t i = 0; text.size() < bytes; ++i) text += std::to_string(i * 7919);
+    text.resize(bytes);
+    return text;
+}
+
+refusal_kind kind_of(std::string_view body, content_coding coding, std::size_t most = 1 << 20) {
+    try {
+        unpacked(body, coding, most, [](std::size_t) {});
+    } catch (const refusal& why) {
+        return why.kind();
+    }
+    return refusal_kind::failed;
+}
+
+TEST(unpack_body, gives_what_was_packed_in_each_format) {
+    for (const std::size_t bytes : {0U, 1U, 16384U, 16385U, 3'000'000U}) {
+        const std::string text = text_of(bytes);
+        std::size_t charged = 0;
+        const auto charge = [&](std::size_t more) { charged += more; };
+        EXPECT_EQ(unpacked(packed(text, gzip), content_coding::gzip, bytes, charge), text);
+        EXPECT_GE(charged, bytes);
+        EXPECT_LE(charged, 2 * bytes + 33'000);
+        EXPECT_EQ(unpacked(packed(text, zlib), content_coding::deflate, bytes, charge), text);
+        EXPECT_EQ(unpacked(packed(text, raw), content_coding::deflate, bytes, charge), text);
+    }
+}
+
+TEST(unpack_body, refuses_what_becomes_too_long_before_it_takes_the_memory) {
+    const std::string bomb = packed(std::string(100'000'000, 'a'), gzip);
+    EXPECT_LT(bomb.size(), 200'000U);
+    std::size_t charged = 0;
+    try {
+        unpacked(bomb, content_coding::gzip, 1'000'000, [&](std::size_t more) { charged += more; });
+        FAIL() << "unpacked";
+    } catch (const refusal& why) {
+        EXPECT_EQ(why.kind(), refusal_kind::too_large);
+        EXPECT_THAT(why.what(), HasSubstr("1000000 bytes"));
+    }
+    EXPECT_LE(charged, 1'000'100U);
+}
+
+TEST(unpack_body, refuses_what_is_damaged) {
+    const std::string text = text_of(50'000), good = packed(text, gzip);
+    for (std::size_t length = 0; length < good.size(); length += 997)
+        EXPECT_EQ(kind_of(std::string_view(good).substr(0, length), content_coding::gzip), refusal_kind::bad_request);
+    EXPECT_EQ(kind_of(std::string_view(good).substr(0, good.size() - 1), content_coding::gzip),
+              refusal_kind::bad_request);
+    EXPECT_EQ(kind_of(good + "x", content_coding::gzip), refusal_kind::bad_request);
+    EXPECT_EQ(kind_of(good, content_coding::deflate), refusal_kind::bad_request);
+    std::string wrong_sum = good;
+    wrong_sum[good.size() - 6] ^= 1;
+    EXPECT_EQ(kind_of(wrong_sum, content_coding::gzip), refusal_kind::bad_request);
+}
+
+TEST(unpack_body, codings_have_their_names) {
+    EXPECT_EQ(content_coding_of("GZIP"), content_coding::gzip);
+    EXPECT_EQ(content_coding_of("x-gzip"), content_coding::gzip);
+    EXPECT_EQ(content_coding_of("deflate"), content_coding::deflate);
+    EXPECT_EQ(content_coding_of("identity"), content_coding::identity);
+    EXPECT_EQ(content_coding_of("gzip, deflate"), content_coding::other);
+    EXPECT_EQ(content_coding_of("br"), content_coding::other);
+}
+
+std::string request(const std::string& coding, const std::string& body, const std::string& more = {}) {
+    return "POST /v2/models/m/infer HTTP/1.1\r\nHost: localhost\r\nContent-Type: "
+           "application/json\r\nContent-Encoding: " +
+           coding + "\r\n" + more + "Content-Length: " + std::to_string(body.size()) + "\r\n\r\n" + body;
+}
+const std::string question =
+    R"({"inputs":[{"name":"x","datatype":"FP32","shape":[1,2],"data":[1,2]}],"outputs":[{"name":"y"}]})";
+
+TEST(unpack_body, compressed_requests_are_answered) {
+    const http_server server;
+    for (const auto& [coding, format] : {std::pair{"gzip", gzip}, {"deflate", zlib}, {"deflate", raw}}) {
+        const http_answer got = server.ask(request(coding, packed(question, format)));
+        EXPECT_EQ(got.status, 200) << got.body;
+        EXPECT_THAT(got.body, HasSubstr("\"data\":[2,4]"));
+    }
+    for (const char* const coding : {"gzip", "deflate"})
+        EXPECT_THAT(server.ask(request(coding, "{}")).body, HasSubstr("it is damaged"));
+    // The length of the JSON is that of the body that it becomes.
+    const std::string head =
+        R"({"inputs":[{"name":"x","datatype":"FP32","shape":[1,2],"parameters":{"binary_data_size":8}}]})";
+    const std::string both = head + std::string("\0\0\x80\x3f\0\0\0\x40", 8);
+    const std::string length = "Inference-Header-Content-Length: " + std::to_string(head.size()) + "\r\n";
+    EXPECT_EQ(server.ask(request("gzip", packed(both, gzip), length)).status, 200);
+}
+
+TEST(unpack_body, a_bomb_is_refused_and_its_memory_is_given_back) {
+    const auto budget = std::make_shared<request_budget>(10'000'000);
+    const http_server server({.body_bytes = 1'000'000, .budget = budget});
+    EXPECT_EQ(server.ask(request("gzip", packed(std::string(100'000'000, ' '), gzip))).status, 413);
+    while (budget->bytes() != 0) std::this_thread::yield();
+    const http_server narrow({.body_bytes = 50'000'000, .budget = budget});
+    EXPECT_EQ(narrow.ask(request("gzip", packed(std::string(40'000'000, ' '), gzip))).status, 503);
+    while (budget->bytes() != 0) std::this_thread::yield();
+    EXPECT_EQ(narrow.ask(request("gzip", packed(question, gzip))).status, 200);
+}
+
+}  // namespace
+}  // namespace sluice::serve::unpack_body_tests
