@@ -86,6 +86,9 @@ void add_run(CLI::App& app, run_options& options) {
                    "f32. auto: the fastest that is accurate on some rows (default: f32)")
         ->type_name("auto|f32|bf16|f16|int8")
         ->check(CLI::IsMember({"auto", "f32", "bf16", "f16", "int8"}));
+    app.add_flag("--follow-links", options.follows_links,
+                 "Follow links from external data of an ONNX file out of its folder: for caches that keep files in one "
+                 "store");
     app.add_option("--max-run-memory", options.most_run_bytes,
                    "Bytes of the values that an ONNX network has at a time; a run that needs more is refused (default: "
                    "no limit)")

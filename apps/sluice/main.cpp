@@ -45,7 +45,7 @@ void report(const app::run_options& options, bool as_json, const Result& result)
 // An ONNX network that is no multi-layer perceptron. False: it is one, or another file.
 bool run_as_network(const app::run_options& options, bool as_json) {
     if (!app::is_onnx(options.model)) return false;
-    nn::model network = nn::load_onnx(options.model);
+    nn::model network = nn::load_onnx(options.model, {}, app::links_of(options.follows_links));
     if (!app::is_run_as_network(options, network)) return false;
     report(options, as_json, app::run_network(options, std::move(network)));
     return true;

@@ -5,7 +5,6 @@
 #include <cctype>
 
 #include "sluice/base/error.hpp"
-#include "sluice/nn/onnx.hpp"
 #include "sluice/nn/to_mlp.hpp"
 
 namespace sluice::app {
@@ -16,13 +15,18 @@ bool is_onnx(const std::filesystem::path& model) {
     return ending == ".onnx";
 }
 
-nn::mlp_model load_network(const std::filesystem::path& model, const nn::mlp_load_options& options) {
+nn::data_links links_of(bool follows_links) {
+    return follows_links ? nn::data_links::lead_anywhere : nn::data_links::stay_in_folder;
+}
+
+nn::mlp_model load_network(const std::filesystem::path& model, const nn::mlp_load_options& options,
+                           nn::data_links links) {
     if (!is_onnx(model)) return nn::load_mlp(model, options);
     if (options.hidden || options.output) {
         throw error(errc::invalid_argument,
                     "an ONNX file has its activations as nodes: leave out --activation and --output-activation");
     }
-    return nn::to_mlp(nn::load_onnx(model));
+    return nn::to_mlp(nn::load_onnx(model, {}, links));
 }
 
 }  // namespace sluice::app

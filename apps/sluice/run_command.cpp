@@ -50,7 +50,7 @@ run_result run(const run_options& options) {
         throw error(errc::invalid_argument, "--input and several --output are for networks in ONNX files", {"run"});
     refuse_precision_of_rows(options);
     check_output_names(options);
-    const nn::mlp_model model = load_network(options.model, options.network);
+    const nn::mlp_model model = load_network(options.model, options.network, links_of(options.follows_links));
     input_rows input(options, model.in_features());
     run_result result;
     result.rows = input.count();

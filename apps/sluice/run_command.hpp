@@ -30,6 +30,7 @@ struct run_options {
     std::optional<std::filesystem::path> timeline;  // a picture
     std::string precision;                          // auto, f32, bf16, f16, int8; empty: f32, and nothing is said of it
     std::string device = "auto";                    // cpu, cpu:N, cuda, cuda:N, all, auto
+    bool follows_links = false;                     // to external data of an ONNX file, out of its folder
     std::size_t most_run_bytes = 0;  // of the values of a run of an ONNX network (nn::run_limit); 0: no limit
     std::size_t batch = 1024;
     std::size_t streams = 0;                // of each device; 0: 4, or 4 a worker on a CPU

@@ -98,6 +98,9 @@ void add_serve(CLI::App& app, serve_options& options) {
                    "A folder of models: NAME/VERSION/model.onnx or NAME/model.onnx, with NAME/config.json or .yaml")
         ->type_name("DIR")
         ->excludes(models);
+    app.add_flag("--follow-links", options.follows_links,
+                 "Follow links out of the repository, and from external data of ONNX files out of their folder: for "
+                 "caches that keep files in one store");
     app.add_option("--device", options.device, "cpu, cpu:N, cuda, cuda:N or auto")
         ->type_name("DEVICE")
         ->capture_default_str();

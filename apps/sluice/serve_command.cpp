@@ -12,6 +12,7 @@
 #include <utility>
 
 #include "exit_status.hpp"
+#include "network_file.hpp"
 #include "process_guard.hpp"
 #include "process_user.hpp"
 #include "serve_log.hpp"
@@ -53,7 +54,7 @@ std::vector<std::string> read_tokens(const std::filesystem::path& path) {
 bool is_loopback(const std::string& address) { return address.starts_with("127.") || address == "::1"; }
 
 serve::model_source source_of(const serve_options& options) {
-    return options.models.empty() ? serve::model_source::repository(options.repository)
+    return options.models.empty() ? serve::model_source::repository(options.repository, options.follows_links)
                                   : serve::model_source::files(options.models);
 }
 
@@ -130,7 +131,8 @@ std::unique_ptr<serve::engine> make_network_engine(const serve_options& options)
         return std::make_unique<serve::network_engine>(serve::network_engine_options{
             .device = options.device,
             .machine = {.cuda = options.opens_gpu_memory || !options.device.starts_with("cpu")},
-            .most_run_bytes = options.most_run_bytes});
+            .most_run_bytes = options.most_run_bytes,
+            .links = links_of(options.follows_links)});
     };
     return std::async(std::launch::async, make).get();
 }

@@ -34,18 +34,29 @@ bool is_there(const fs::path& path) {
     return fs::exists(path, ignored);
 }
 
-// The path without links. Throws for one that leads out of the folder.
-fs::path inside(const fs::path& folder, const fs::path& path) {
+// Where models are, and whether links may lead out of it.
+struct root {
+    const fs::path& folder;
+    bool follows_links;
+};
+
+// The path without links. Throws for one that leads out of the folder. Where links are followed, the path as it is: a
+// model's name and what lies next to it are those of the link.
+fs::path inside(const root& of, const fs::path& path) {
     std::error_code failure;
     const fs::path real = fs::canonical(path, failure);
     if (failure) refuse(path, "the file cannot be found: " + failure.message());
-    const auto [end, ignored] = std::mismatch(folder.begin(), folder.end(), real.begin(), real.end());
-    if (end != folder.end()) refuse(path, "a link leads out of the repository " + folder.string());
+    if (of.follows_links) return path;
+    const auto [end, ignored] = std::mismatch(of.folder.begin(), of.folder.end(), real.begin(), real.end());
+    if (end != of.folder.end()) {
+        refuse(path, "a link leads out of the repository " + of.folder.string() +
+                         "; --follow-links (follow_links) allows such links");
+    }
     return real;
 }
 
 // The model's file in a folder, of this name where the configuration says one; empty when there is none.
-fs::path model_in(const fs::path& repository, const fs::path& folder, const std::string& file_name) {
+fs::path model_in(const root& repository, const fs::path& folder, const std::string& file_name) {
     if (!file_name.empty()) {
         const fs::path named = folder / file_name;
         if (!is_there(named)) return {};
@@ -65,9 +76,8 @@ fs::path model_in(const fs::path& repository, const fs::path& folder, const std:
     return {};
 }
 
-std::vector<model_version> versions_in(const fs::path& repository, const std::string& name,
-                                       const std::string& file_name) {
-    const fs::path folder = repository / name;
+std::vector<model_version> versions_in(const root& repository, const std::string& name, const std::string& file_name) {
+    const fs::path folder = repository.folder / name;
     const std::string wanted = file_name.empty() ? "model.onnx or model.safetensors" : file_name;
     std::vector<model_version> found;
     for (const fs::directory_entry& each : fs::directory_iterator(folder)) {
@@ -92,7 +102,7 @@ std::vector<model_version> versions_in(const fs::path& repository, const std::st
 }
 
 // The file of the model's configuration; empty when there is none.
-fs::path config_in(const fs::path& repository, const fs::path& folder) {
+fs::path config_in(const root& repository, const fs::path& folder) {
     fs::path found;
     for (const char* const each : {"config.json", "config.yaml", "config.pbtxt"}) {
         if (!is_there(folder / each)) continue;
@@ -129,9 +139,10 @@ model_config config_of(const model_files& files) {
     return config;
 }
 
-model_source model_source::repository(const fs::path& folder) {
+model_source model_source::repository(const fs::path& folder, bool follow_links) {
     std::error_code failure;
     model_source made;
+    made.follows_links_ = follow_links;
     made.folder_ = fs::canonical(folder, failure);
     if (failure || !fs::is_directory(made.folder_)) {
         throw file_error(folder, file_error::no_offset, "", failure ? failure.message() : "this is no folder",
@@ -190,12 +201,13 @@ model_files model_source::find(std::string_view name) const {
         found.versions = {{found.name, 1, files_.find(name)->second}};
         return found;
     }
-    inside(folder_, folder_ / name);
-    found.config = config_in(folder_, folder_ / name);
+    const root all{folder_, follows_links_};
+    inside(all, folder_ / name);
+    found.config = config_in(all, folder_ / name);
     // Only Triton's says the name of the model's file.
     std::string file_name;
     if (found.config.extension() == ".pbtxt") file_name = read_model_config(found.config).model_file;
-    found.versions = versions_in(folder_, found.name, file_name);
+    found.versions = versions_in(all, found.name, file_name);
     return found;
 }
 

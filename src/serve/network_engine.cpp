@@ -109,7 +109,7 @@ void require_utf8_names(const std::vector<nn::value_info>& all, const std::strin
     }
 }
 
-nn::model read_model(const model_version& which, const model_config& how) {
+nn::model read_model(const model_version& which, const model_config& how, nn::data_links links) {
     // Not mapped: a file that becomes shorter meanwhile must not end the server.
     const std::vector<std::byte> bytes = io::regular_file(which.file).read_all();
     if (is_safetensors(which.file)) {
@@ -118,7 +118,7 @@ nn::model read_model(const model_version& which, const model_config& how) {
         return nn::to_model(mlp, which.file);
     }
     require_no_activations(which, how);
-    nn::model from = nn::read_onnx(bytes, which.file);
+    nn::model from = nn::read_onnx(bytes, which.file, {}, links);
     require_few_dimensions(from.body.inputs, "input");
     require_few_dimensions(from.body.outputs, "output");
     require_utf8_names(from.body.inputs, "input");
@@ -131,7 +131,8 @@ nn::model read_model(const model_version& which, const model_config& how) {
 network_engine::network_engine(const network_engine_options& options)
     : machine_(options.machine),
       device_(machine_.find(options.device).name()),
-      most_run_bytes_(options.most_run_bytes) {}
+      most_run_bytes_(options.most_run_bytes),
+      links_(options.links) {}
 
 std::vector<device*> network_engine::devices_of(const model_config& how) const {
     std::vector<device*> all;
@@ -147,7 +148,7 @@ std::vector<device*> network_engine::devices_of(const model_config& how) const {
 
 std::shared_ptr<const loaded_model> network_engine::load(const model_version& which, const model_config& how) {
     const std::vector<device*> devices = devices_of(how);
-    const nn::model from = read_model(which, how);
+    const nn::model from = read_model(which, how, links_);
     const nn::row_independence rows = nn::find_row_independence(from);
     const std::string platform = is_safetensors(which.file) ? "sluice_safetensors" : "sluice_onnx";
     std::vector<std::shared_ptr<const loaded_model>> made;

@@ -403,7 +403,14 @@ TEST(onnx_reader, reads_external_data_of_the_models_folder_only) {
     EXPECT_THAT(refusal_of("weights", "-1"), HasSubstr("offset is not a number"));
     EXPECT_THAT(refusal_of("../outside", "0"), HasSubstr("outside the model's folder"));
     EXPECT_THAT(refusal_of((directory / "outside").string(), "0"), HasSubstr("outside the model's folder"));
-    EXPECT_THAT(refusal_of("link", "0"), HasSubstr("outside the model's folder"));
+    EXPECT_THAT(refusal_of("link", "0"),
+                ::testing::AllOf(HasSubstr("outside the model's folder"), HasSubstr("--follow-links")));
+    // Where links are followed, only links lead out, and no names.
+    const auto followed = with("link", "4").read(path, data_links::lead_anywhere);
+    EXPECT_THAT(values_of<float>(followed.body.constants.at("b")), ElementsAre(1, 2, 3));
+    for (const std::string& outside :
+         {std::string("../outside"), (directory / "outside").string(), std::string("a/../../outside")})
+        EXPECT_THROW(with(outside, "0").read(path, data_links::lead_anywhere), file_error);
     EXPECT_THAT(refusal_of("absent", "0"), HasSubstr("'absent': No such file"));
     EXPECT_THAT(refusal_of("", "0"), HasSubstr("names no file"));
 }

@@ -6,7 +6,7 @@
 // NAME/config.pbtxt may say how it is served.
 //
 // A name has 1 to 128 letters, digits, '.', '_' and '-', and begins with a letter or a digit. Nothing outside of the
-// repository is read: a link that leads out of it is refused.
+// repository is read: a link that leads out of it is refused, unless links are followed.
 #pragma once
 
 #include <cstddef>
@@ -44,8 +44,10 @@ bool is_model_name(std::string_view name) noexcept;
 // Where models are looked for.
 class model_source {
 public:
-    // Throws file_error when the folder does not exist. Costs a few calls of the system.
-    static model_source repository(const std::filesystem::path& folder);
+    // With `follow_links` a link may lead out of the folder: caches of model hubs keep files in one store, and link
+    // them into a folder for each model. Throws file_error when the folder does not exist. Costs a few calls of the
+    // system.
+    static model_source repository(const std::filesystem::path& folder, bool follow_links = false);
     // Words PATH or NAME=PATH; without a name it is the file's, without its ending. Throws errc::invalid_argument for a
     // name that is not allowed or is there twice, file_error for a file that does not exist. Costs a question to the
     // system for each word.
@@ -70,6 +72,7 @@ public:
 
 private:
     std::filesystem::path folder_;  // canonical
+    bool follows_links_ = false;
     std::map<std::string, std::filesystem::path, std::less<>> files_;
 };
 

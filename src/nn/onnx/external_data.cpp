@@ -43,9 +43,14 @@ std::size_t number(const std::filesystem::path& model, const std::string& label,
     return std::size_t(value);
 }
 
+// Whether the name itself stays in its folder.
+bool is_inside(const std::filesystem::path& location) {
+    return location.is_relative() && *location.lexically_normal().begin() != "..";
+}
+
 // Where the data is, after links are followed.
 std::filesystem::path place_of(const std::filesystem::path& model, const std::string& label,
-                               const std::string& location) {
+                               const std::string& location, data_links links) {
     namespace fs = std::filesystem;
     if (location.empty() || location.find('\0') != std::string::npos)
         refuse(model, label, "external_data names no file");
@@ -55,9 +60,16 @@ std::filesystem::path place_of(const std::filesystem::path& model, const std::st
     const fs::path file = fs::canonical(folder / location, failed);
     if (failed) refuse(model, label, "its data is in " + in_quotes(location) + ": " + failed.message());
     const auto [in_folder, in_file] = std::mismatch(folder.begin(), folder.end(), file.begin(), file.end());
-    if (in_folder != folder.end())
+    if (in_folder == folder.end()) return file;
+    if (!is_inside(location))
         refuse(model, label,
                "its data is in " + in_quotes(location) + ", outside the model's folder, which is not read");
+    if (links == data_links::stay_in_folder) {
+        refuse(model, label,
+               "its data is in " + in_quotes(location) +
+                   ", a link that leads outside the model's folder; --follow-links (data_links::lead_anywhere) allows "
+                   "such links");
+    }
     return file;
 }
 
@@ -65,7 +77,7 @@ std::filesystem::path place_of(const std::filesystem::path& model, const std::st
 
 std::string external_data::read(const std::string& label, const onnx::TensorProto& tensor, std::size_t size) {
     std::map<std::string, std::string> entries = entries_of(model_, label, tensor);
-    const std::filesystem::path place = place_of(model_, label, entries["location"]);
+    const std::filesystem::path place = place_of(model_, label, entries["location"], links_);
     const std::size_t offset = entries.contains("offset") ? number(model_, label, "offset", entries["offset"]) : 0;
     const std::size_t length = entries.contains("length") ? number(model_, label, "length", entries["length"]) : size;
     if (length != size) {

@@ -65,7 +65,8 @@ std::string domain_of(const std::string& domain) { return domain == "ai.onnx" ? 
 
 class reader {
 public:
-    reader(const std::filesystem::path& path, const own_operators& own) : path_(path), own_(own), external_(path) {}
+    reader(const std::filesystem::path& path, const own_operators& own, data_links links)
+        : path_(path), own_(own), external_(path, links) {}
 
     std::vector<std::filesystem::path> data_files() const { return external_.files(); }
 
@@ -356,10 +357,11 @@ onnx::ModelProto parse_message(std::span<const std::byte> file, const std::files
 
 bool onnx_supported() noexcept { return true; }
 
-model read_onnx(std::span<const std::byte> file, const std::filesystem::path& path, const own_operators& own) {
+model read_onnx(std::span<const std::byte> file, const std::filesystem::path& path, const own_operators& own,
+                data_links links) {
     try {
         onnx::ModelProto message = parse_message(file, path);
-        return reader(path, own).read(message);
+        return reader(path, own, links).read(message);
     } catch (const std::bad_alloc&) {
         refuse_size(path);
     }
@@ -392,9 +394,9 @@ std::vector<std::pair<std::string, std::string>> load_onnx_metadata(const std::f
     return made;
 }
 
-model load_onnx(const std::filesystem::path& path, const own_operators& own) {
+model load_onnx(const std::filesystem::path& path, const own_operators& own, data_links links) {
     const io::mapped_file file(path);
-    model made = read_onnx(file.bytes(), path, own);
+    model made = read_onnx(file.bytes(), path, own, links);
     file.require_unchanged();
     return made;
 }

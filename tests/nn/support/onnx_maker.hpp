@@ -62,9 +62,9 @@ public:
     }
 
     std::string bytes() const { return file.SerializeAsString(); }
-    model read(const std::filesystem::path& path = "made.onnx") const {
+    model read(const std::filesystem::path& path = "made.onnx", data_links links = data_links::stay_in_folder) const {
         const std::string all = bytes();
-        return read_onnx(std::as_bytes(std::span(all)), path);
+        return read_onnx(std::as_bytes(std::span(all)), path, {}, links);
     }
 
     onnx::ModelProto file;
