@@ -11,11 +11,13 @@
 #include <condition_variable>
 #include <limits>
 #include <mutex>
+#include <optional>
 #include <stop_token>
 #include <thread>
 #include <utility>
 
 #include "serve/grpc/call_loop.hpp"
+#include "serve/grpc/health.hpp"
 #include "serve/grpc/listener.hpp"
 #include "serve/grpc/service.hpp"
 #include "serve/grpc/status.hpp"
@@ -82,8 +84,14 @@ public:
         for (std::size_t i = 0; i < options.threads; ++i)
             loops_.push_back(
                 std::make_unique<call_loop>(builder.AddCompletionQueue(), state_->answers, options.spin_time));
-        server_ = builder.BuildAndStart();
+        {
+            const health_updates::enabled with_health;
+            server_ = builder.BuildAndStart();
+        }
         if (!server_) throw error(errc::io_failed, "gRPC's server does not start");
+        // The names of models are for those who have a token; the service asks for none.
+        if (server_->GetHealthCheckService() != nullptr)
+            health_.emplace(models, *server_->GetHealthCheckService(), options.tokens.empty());
         for (const auto& each : loops_) {
             service_.ask_for_calls(*each);
             each->start();
@@ -108,6 +116,7 @@ public:
     std::size_t drain(std::chrono::milliseconds at_most) {
         if (std::exchange(has_drained_, true)) return 0;
         state_->models.begin_drain();
+        health_.reset();
         service_.end_streams();
         const auto limit = std::chrono::system_clock::now() + at_most;
         // Until the last answer the service refuses new calls itself (UNAVAILABLE: try another server).
@@ -170,7 +179,8 @@ private:
     std::shared_ptr<grpc::ServerCredentials> credentials_;  // before the server, which uses them
     std::vector<std::unique_ptr<call_loop>> loops_;
     std::unique_ptr<grpc::Server> server_;
-    grpc_listener listener_;  // hands connections to the server
+    grpc_listener listener_;                // hands connections to the server
+    std::optional<health_updates> health_;  // before the server ends
     std::thread ending_;
     std::jthread looking_;
     bool has_drained_ = false;
