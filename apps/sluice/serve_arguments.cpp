@@ -54,6 +54,13 @@ void add_serve_limits(CLI::App& app, serve_options& options) {
     add_count("--max-body", "Bytes of a request's body", http.body_bytes, std::size_t{1} << 40);
     add_count("--max-json", "Bytes of a body's JSON", http.json_bytes, std::size_t{1} << 32);
     add_count("--max-memory", "Bytes of all requests' bodies", http.all_bodies_bytes, std::size_t{1} << 44);
+    add_count("--metrics-models", "Models with series of their own in /metrics: those that were asked last",
+              http.metrics_models, 1'000'000);
+    app.add_option("--trim-after", options.trim_seconds,
+                   "Time without a request after which memory that is not used goes back to the system; 0: never")
+        ->type_name("SECONDS")
+        ->capture_default_str()
+        ->check(CLI::Range(0, 24 * 3600));
     add_count("--max-run-memory", "Bytes of the values that a run of a model has at a time; more is refused",
               options.most_run_bytes, std::size_t{1} << 44);
     add_time(app, "--header-timeout", "Time in which a request's header must arrive", http.header_time);

@@ -22,6 +22,7 @@
 #include "sluice/serve/compute_nice.hpp"
 #include "sluice/serve/grpc_front.hpp"
 #include "sluice/serve/network_engine.hpp"
+#include "sluice/serve/quiet_watch.hpp"
 #include "sluice/serve/server.hpp"
 
 namespace sluice::app {
@@ -200,10 +201,14 @@ void serve_models(const serve_options& options, std::ostream& log, const engine_
         sink({log_level::info, "listening_grpc", "listening for gRPC on " + where, {}});
     }
     device_watch devices(models, sink);
+    serve::quiet_watch quiet{std::chrono::seconds(options.trim_seconds)};
     bool has_lost_all = false;
     while (!guard.requested() && !has_lost_all) {
         std::this_thread::sleep_for(poll_time);
         has_lost_all = devices.has_lost_all();
+        const auto happened = models.timeline().added() + models.changes();
+        if (quiet.is_over(happened, serve::quiet_watch::clock::now()) && http.budget->bytes() == 0)
+            engine->give_back_memory();  // this thread takes no requests
     }
 
     const std::chrono::seconds time(options.drain_seconds);

@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "serve/metrics.hpp"
 
+#include <algorithm>
 #include <charconv>
 #include <chrono>
 #include <cmath>
 #include <functional>
 #include <map>
+#include <memory>
 #include <utility>
 #include <vector>
 
@@ -36,6 +38,31 @@ std::map<model_state, std::size_t> count_by_state(const server& models) {
     return counts;
 }
 
+bool was_asked(const model_statistics& its) {
+    return its.success.count + its.fail.count + its.refused_full + its.refused_late + its.cancelled + its.waiting +
+               its.running !=
+           0;
+}
+
+// Those that were asked last.
+std::vector<model_row> rows_of(const std::vector<std::shared_ptr<served_model>>& models, std::size_t most) {
+    std::vector<model_row> rows;
+    for (const auto& each : models) {
+        model_statistics its = each->statistics();
+        if (!was_asked(its)) continue;
+        // Names have no character that a label would have to escape.
+        rows.push_back({"model=\"" + each->name() + "\",version=\"" + std::to_string(each->version()) + "\"",
+                        std::move(its), each->is_ready()});
+    }
+    if (rows.size() > most) {
+        const auto last = [](const model_row& row) { return row.statistics.last; };
+        std::ranges::nth_element(rows, rows.begin() + static_cast<std::ptrdiff_t>(most), std::ranges::greater(), last);
+        rows.resize(most);
+    }
+    std::ranges::sort(rows, {}, &model_row::labels);
+    return rows;
+}
+
 class metrics_writer {
 public:
     explicit metrics_writer(std::vector<model_row> models) : models_(std::move(models)) {}
@@ -46,7 +73,9 @@ public:
     }
 
     void sample(const std::string& labels, double value, const char* suffix = "") {
-        text_ += name_ + suffix + (labels.empty() ? "" : "{" + labels + "}") + ' ' + text_of(value) + '\n';
+        text_.append(name_).append(suffix);
+        if (!labels.empty()) text_.append("{").append(labels).append("}");
+        text_.append(" ").append(text_of(value)).append("\n");
     }
 
     void each(const char* name, const char* kind, const char* help,
@@ -94,13 +123,10 @@ private:
 
 }  // namespace
 
-std::string metrics_of(const server& models, const http_metrics& http) {
-    std::vector<model_row> rows;
-    for (const auto& each : models.all()) {
-        // Names have no character that a label would have to escape.
-        rows.push_back({"model=\"" + each->name() + "\",version=\"" + std::to_string(each->version()) + "\"",
-                        each->statistics(), each->is_ready()});
-    }
+std::string metrics_of(const server& models, const http_metrics& http, std::size_t most_models) {
+    const auto all = models.all();
+    std::vector<model_row> rows = rows_of(all, most_models);
+    const std::size_t shown = rows.size();
     metrics_writer to(std::move(rows));
     using row = const model_row&;
     to.requests();
@@ -125,6 +151,10 @@ std::string metrics_of(const server& models, const http_metrics& http) {
     to.each("sluice_inference_running_requests", "gauge", "Requests that are computed.",
             [](row m) { return static_cast<double>(m.statistics.running); });
     to.each("sluice_model_ready", "gauge", "1 when the model is ready.", [](row m) { return m.is_ready ? 1.0 : 0.0; });
+    to.begin(
+        "sluice_models_without_series", "gauge",
+        "Versions of models that are loaded, and have no series: they were not asked, or others were asked later.");
+    to.sample("", static_cast<double>(all.size() - shown));
     to.begin("sluice_model_versions", "gauge", "Versions of models by their state.");
     for (const auto& [state, count] : count_by_state(models))
         to.sample("state=\"" + std::string(name_of(state)) + "\"", static_cast<double>(count));

@@ -22,6 +22,8 @@ struct http_metrics {
     std::uint64_t untraced = 0;  // that were dropped
 };
 
-std::string metrics_of(const server& models, const http_metrics& http);
+// Of models, those that were asked for have series: the `most_models` that were asked last; the others are counted.
+// Costs O(models), and the text.
+std::string metrics_of(const server& models, const http_metrics& http, std::size_t most_models = 200);
 
 }  // namespace sluice::serve

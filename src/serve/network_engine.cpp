@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "sluice/serve/network_engine.hpp"
 
+#include <malloc.h>
+
 #include <algorithm>
 #include <cstddef>
 #include <string>
@@ -82,6 +84,13 @@ private:
     nn::network network_;
 };
 
+// What was freed stays in the heap of the process, up to its peak.
+void give_back_heap() noexcept {
+#ifdef __GLIBC__
+    ::malloc_trim(0);
+#endif
+}
+
 bool is_safetensors(const std::filesystem::path& file) { return file.extension() == ".safetensors"; }
 
 void require_no_activations(const model_version& which, const model_config& how) {
@@ -160,6 +169,11 @@ std::shared_ptr<const loaded_model> network_engine::load(const model_version& wh
     }
     if (made.size() == 1) return made.front();
     return std::make_shared<network_replicas>(std::move(made));
+}
+
+void network_engine::give_back_memory() {
+    for (device* const each : machine_.devices()) each->trim();
+    give_back_heap();
 }
 
 std::shared_ptr<const gpu_memory_opener> network_engine::gpu_memory() {

@@ -186,6 +186,7 @@ void server::load(std::string_view name) {
     const std::lock_guard one_at_a_time(loading_);
     begin_load(name);
     put(name, make_versions(std::string(name)));
+    ++changes_;
 }
 
 void server::unload(std::string_view name) {
@@ -209,6 +210,7 @@ void server::unload(std::string_view name) {
         for (auto& [version, each] : found->second) each.state.become(model_state::unloaded);
         models_.erase(found);
     }
+    ++changes_;
     say(log_level::info, "model_unloaded", "model " + in_quotes(name) + " is unloaded", name);
 }
 

@@ -336,6 +336,26 @@ TEST_F(models, log_lines_say_what_was_loaded) {
     EXPECT_EQ(lines[1].event, "model_unloaded");
 }
 
+TEST_F(models, that_were_not_asked_have_no_series) {
+    for (int i = 0; i < 12; ++i) write("m" + std::to_string(i) + "/model.onnx", "2");
+    server all(model_source::repository(folder / ""), engine);
+    all.load_all();
+    const std::string before = metrics_of(all, {});
+    EXPECT_THAT(before, ::testing::Not(HasSubstr("model=\"m")));
+    EXPECT_THAT(before, HasSubstr("sluice_models_without_series 12\n"));
+    for (int i = 0; i < 12; ++i) {
+        answer(all, "m" + std::to_string(i));
+        all.find("m" + std::to_string(i))->close();
+    }
+    const std::string some = metrics_of(all, {}, 2);
+    EXPECT_THAT(some, HasSubstr("sluice_models_without_series 10\n"));
+    for (int i = 0; i < 12; ++i) {
+        const std::string series = "sluice_inference_batches_total{model=\"m" + std::to_string(i) + "\"";
+        EXPECT_EQ(some.find(series) != std::string::npos, i >= 10) << i;
+    }
+    EXPECT_LT(some.size(), 20'000U);
+}
+
 TEST_F(models, metrics_count_what_happened) {
     write("m/model.onnx", "2");
     server all(model_source::repository(folder / ""), engine);

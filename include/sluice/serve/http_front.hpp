@@ -83,6 +83,8 @@ struct http_options {
     std::filesystem::path otlp = {};
     // Shared with another front end of the server; it takes the place of otlp. Empty: its own.
     std::shared_ptr<span_file> spans = {};
+    // Models that have series of their own in /metrics: those that were asked last. The others are counted.
+    std::size_t metrics_models = 200;
     // Appended to the text of /metrics: another front end's. Called on any thread, while this front end is there.
     std::function<std::string()> more_metrics = {};
     // Of the server, in its metadata.

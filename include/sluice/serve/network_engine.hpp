@@ -31,6 +31,8 @@ public:
     // The model on the devices that its configuration names, in its precision. Costs a read of the file, and what
     // make_network costs for each device.
     std::shared_ptr<const loaded_model> load(const model_version& which, const model_config& how) override;
+    // Trims the devices' pools, and then the process's heap. Costs what device::trim costs for each device.
+    void give_back_memory() override;
     // As engine::gpu_memory. Costs one allocation.
     std::shared_ptr<const gpu_memory_opener> gpu_memory() override;
     // The device of models whose configuration names none. Costs O(devices).

@@ -81,6 +81,8 @@ public:
     // In the order in which they were answered. Those that are written at this moment are left out. Costs O(n log n) in
     // the number of records that it keeps, and two allocations.
     std::vector<request_record> last() const;
+    // Requests so far. Costs O(1).
+    std::uint64_t added() const noexcept { return next_.load(std::memory_order_relaxed); }
     // Requests that found their place in use by a thread that was interrupted for as long as `most` others took. Costs
     // O(1).
     std::uint64_t skipped() const noexcept { return skipped_.load(std::memory_order_relaxed); }

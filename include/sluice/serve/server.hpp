@@ -10,7 +10,9 @@
 // Thread safety: all members may be called on any thread.
 #pragma once
 
+#include <atomic>
 #include <cstddef>
+#include <cstdint>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -80,6 +82,8 @@ public:
     void begin_drain();
     bool is_draining() const;  // whether begin_drain() was called; costs O(1)
 
+    // Loads and unloads that have ended well. Costs O(1).
+    std::uint64_t changes() const noexcept { return changes_.load(std::memory_order_relaxed); }
     // The last requests, which front ends add.
     request_timeline& timeline() noexcept { return timeline_; }
 
@@ -107,6 +111,7 @@ private:
     std::mutex loading_;                                        // one load or unload at a time
     mutable std::map<std::string, slots, std::less<>> models_;  // a failed device is noted by the thread that looks
     bool is_draining_ = false;
+    std::atomic<std::uint64_t> changes_{0};
     request_timeline timeline_;
 };
 

@@ -354,6 +354,9 @@ void connection::handle() {
             case endpoint::repository_unload: return handle_load();
             case endpoint::timeline:
             case endpoint::timeline_picture: return handle_timeline();
+            case endpoint::metrics:
+            case endpoint::all_statistics:
+            case endpoint::repository_index: return handle_listing();
             default: return send(answer_of(route_, message_.body, loop_->state()));
         }
     } catch (const std::exception& failure) {
@@ -446,6 +449,19 @@ void connection::handle_timeline() {
             made.body = is_picture ? picture_of(last) : chrome_trace_of(last);
             if (is_picture) made.content_type = "image/svg+xml";
             made.is_page = is_picture;
+        } catch (const std::exception& failure) {
+            made = reply_of_failure(failure);
+        }
+        self->deliver(std::move(made));
+    });
+}
+
+// What grows with the number of models, or asks the system about each: the loop answers others meanwhile.
+void connection::handle_listing() {
+    asio::post(loop_->state().drawing, [self = shared_from_this()] {
+        reply made;
+        try {
+            made = answer_of(self->route_, self->message_.body, self->loop_->state());
         } catch (const std::exception& failure) {
             made = reply_of_failure(failure);
         }

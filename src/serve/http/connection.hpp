@@ -90,6 +90,7 @@ private:
     void handle_infer();
     void handle_load();
     void handle_timeline();
+    void handle_listing();
     void ask_for_client();
     void read_trace();
     void note_answer() noexcept;

@@ -231,7 +231,7 @@ reply answer_of(const route& to, const std::string& body, const front_state& sta
     switch (to.to) {
         case endpoint::page: return page_reply();
         case endpoint::metrics:
-            return text_reply(metrics_of(state.models, http_metrics_of(state)) +
+            return text_reply(metrics_of(state.models, http_metrics_of(state), state.options.metrics_models) +
                                   (state.options.more_metrics ? state.options.more_metrics() : ""),
                               "text/plain; version=0.0.4; charset=utf-8");
         case endpoint::openapi: return text_reply(openapi_text(), json_type);

@@ -33,7 +33,7 @@ struct front_state {
     connection_limits limits;
     const std::shared_ptr<request_budget> budget;
     boost::asio::thread_pool loading{1};  // loads models, one after the other: that takes long
-    boost::asio::thread_pool drawing{1};  // draws timelines, which takes longer than many requests
+    boost::asio::thread_pool drawing{1};  // draws timelines and lists models, which takes longer than many requests
     std::atomic<bool> is_draining{false};
     std::array<std::atomic<std::uint64_t>, 600> replies{};  // by status
     std::atomic<std::uint64_t> wrong_traceparents{0};
