@@ -40,7 +40,7 @@ std::string fields_named_in(const std::string& message) {
     return listed(names);
 }
 
-// The reader of keys tells integers of at least 0 from others.
+// The reader of keys distinguishes integers of at least 0 from others.
 json number_of(std::int64_t value) { return value < 0 ? json(value) : json(static_cast<std::uint64_t>(value)); }
 
 // Keeps the first error.

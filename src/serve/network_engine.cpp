@@ -162,8 +162,7 @@ std::shared_ptr<const loaded_model> network_engine::load(const model_version& wh
     const std::string platform = is_safetensors(which.file) ? "sluice_safetensors" : "sluice_onnx";
     std::vector<std::shared_ptr<const loaded_model>> made;
     for (device* const on : devices) {
-        made.push_back(
-            std::make_shared<network_on_device>(*on, from, rows, how.precision, platform, most_run_bytes_));
+        made.push_back(std::make_shared<network_on_device>(*on, from, rows, how.precision, platform, most_run_bytes_));
         if (!how.resident) continue;
         made.back() = make_resident(made.back(), *on, nn::to_mlp(from), how.precision, {.lanes = how.instances});
     }

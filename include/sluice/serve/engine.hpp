@@ -62,8 +62,8 @@ public:
     // there.
     virtual std::shared_ptr<const loaded_model> load(const model_version& which, const model_config& how) = 0;
 
-    // Gives memory that is not used back to the system. For quiet moments: what comes next takes it anew. May be called
-    // on any thread. Blocks until commands that may still use it have passed.
+    // Gives memory that is not used back to the system. For quiet moments: what comes next takes it again. May be
+    // called on any thread. Blocks until commands that may still use it have passed.
     virtual void give_back_memory() {}
 
     // Opens memory that clients have on the engine's GPUs. The engine outlives what it has opened. Empty: it has no

@@ -32,7 +32,7 @@ health_updates::~health_updates() {
     to_.SetServingStatus(false);
 }
 
-// Only what has changed is told: gRPC sends it to those that watch.
+// Only what has changed is said: gRPC sends it to those that watch.
 void health_updates::look() {
     try {
         std::map<std::string, bool> now;
