@@ -19,7 +19,8 @@ namespace sluice::nn::detail {
 
 class external_data {
 public:
-    external_data(const std::filesystem::path& model, data_links links) : model_(model), links_(links) {}
+    explicit external_data(const std::filesystem::path& model, data_links links = data_links::stay_in_folder)
+        : model_(model), links_(links) {}
 
     // The `size` bytes that `tensor` says are outside the model's file. Throws file_error: for a file that is not in
     // the model's folder or a folder below it, by name or through a link that is not allowed; for one that is too
