@@ -68,13 +68,14 @@ compiled_graph::compiled_graph(device& on, std::vector<graph_input> inputs, grap
 compiled_graph::~compiled_graph() = default;
 
 void compiled_graph::wait_unlocked(int calls) const {
-    constexpr int most_calls = 16;                     // other threads may take the memory, or use it again, each time
-    if (calls == most_calls || holds_a_lock()) throw;  // the launch is a part of another graph's: that one waits
+    if (holds_a_lock()) throw;  // the launch is a part of another graph's: that one waits
     try {
         throw;
     } catch (const memory_in_use& used) {
-        used.wait();
+        used.wait();  // however often other threads use the memory again in between: each time some of them are over
     } catch (const out_of_memory& failure) {
+        constexpr int most_calls = 16;  // other threads may take the memory each time
+        if (calls == most_calls) throw;
         // Either pool may be the one that is short.
         const std::size_t bytes = failure.requested_bytes();
         const bool is_there = device_.device_pool().make_room(bytes);

@@ -171,12 +171,6 @@ TEST_F(tool_run, keeps_its_outputs_when_the_disk_is_too_full_for_the_trace) {
     EXPECT_LE(largest_difference(read_array(output), read_array(digits().reference)), 1e-4f);
 }
 
-TEST_F(tool_run, may_write_over_its_own_input) {
-    const auto both = directory.write("both.npy", io::testing::read_file(digits().input));
-    run({digits().model, both, "--device", "cpu", "--batch", "7", "--output", both});
-    EXPECT_LE(largest_difference(read_array(both), read_array(digits().reference)), 1e-4f);
-}
-
 TEST_F(tool_run, gives_the_same_for_every_batch_and_number_of_streams) {
     const std::vector<float> reference = read_array(digits().reference);
     for (const char* batch : {"1", "7", "64", "449", "450", "451", "1000000", "1073741824"}) {

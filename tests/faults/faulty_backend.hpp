@@ -287,6 +287,11 @@ private:
 
 class faulty_device final : public device_interpreter {
 public:
+    faulty_device() {
+        properties_.max_threads_per_block = 1024;
+        properties_.max_shared_bytes_per_block = std::size_t{48} * 1024;
+    }
+
     device_kind kind() const noexcept override { return device_kind::cpu; }
     const device_properties& properties() const noexcept override { return properties_; }
     std::unique_ptr<stream_interpreter> make_stream(command_queue& owner, const stream_options&) override {
