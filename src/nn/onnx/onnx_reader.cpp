@@ -372,7 +372,7 @@ std::vector<std::filesystem::path> load_onnx_data_files(const std::filesystem::p
     try {
         const own_operators none;
         onnx::ModelProto message = parse_message(file.bytes(), path);
-        reader of(path, none);
+        reader of(path, none, data_links::lead_anywhere);  // it is only asked which files these are
         static_cast<void>(of.read(message));
         return of.data_files();
     } catch (const std::bad_alloc&) {
