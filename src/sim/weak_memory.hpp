@@ -44,7 +44,7 @@ public:
     std::size_t old_reads() const noexcept { return old_reads_; }
 
 private:
-    // By number, of objects and of threads; what is behind the end is 0.
+    // By number, of objects and of threads; what comes after the end is 0.
     using numbers = std::vector<std::uint32_t>;
     struct view {
         numbers values;  // of each object the index of the oldest value

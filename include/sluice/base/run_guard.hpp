@@ -18,7 +18,7 @@ namespace sluice {
 
 class run_guard {
 public:
-    using clock = std::chrono::steady_clock;
+    using clock = std::chrono::steady_clock;  // of deadlines
     // Between two looks, where steps are shorter.
     static constexpr std::chrono::milliseconds look_time{5};
 

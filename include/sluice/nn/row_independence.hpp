@@ -21,7 +21,7 @@
 namespace sluice::nn {
 
 struct row_independence {
-    bool is_proven = false;
+    bool is_proven = false;  // all outputs have the rows along an axis, each computed by itself
     // Of each input and output, in the model's order, the axis of the rows. Empty where it is not proven.
     std::vector<std::size_t> input_axes = {}, output_axes = {};
     // What is in the way. The node as messages call it, e.g. `node "max" (ReduceMax)`; empty where an input or an

@@ -44,7 +44,7 @@ struct http_options {
     // More are refused, but for the one that has been idle longest: it makes room. Further health_connections are for
     // requests for the server's health only.
     std::size_t connections = 2000;
-    std::size_t health_connections = 16;
+    std::size_t health_connections = 16;  // in addition to `connections`
     // Of one address; more are refused. Addresses of this machine and trusted_proxies have only the limit of all.
     std::size_t connections_of_client = 1000;
     std::vector<std::string> trusted_proxies = {};  // addresses of IPv4 or IPv6

@@ -43,9 +43,10 @@ struct configured_tensor {
     std::vector<std::int64_t> dims;  // -1: any length
 };
 
+// The inputs or the outputs that a configuration names.
 struct configured_tensors {
-    std::vector<configured_tensor> all;
-    bool has_rows = false;  // the network has a dimension more before `dims`, of any length
+    std::vector<configured_tensor> all;  // in its order
+    bool has_rows = false;               // the network has a dimension more before `dims`, of any length
 };
 
 struct model_config {

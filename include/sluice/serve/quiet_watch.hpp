@@ -14,7 +14,7 @@ namespace sluice::serve {
 
 class quiet_watch {
 public:
-    using clock = std::chrono::steady_clock;
+    using clock = std::chrono::steady_clock;  // of all times here
 
     // 0: never. Costs O(1).
     explicit quiet_watch(clock::duration after) noexcept : after_(after) {}

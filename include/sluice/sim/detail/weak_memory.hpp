@@ -11,7 +11,7 @@
 namespace sluice::sim::detail {
 
 // An object of the memory model. A schedule that meets one of an earlier schedule gives it a new number, so it begins
-// anew with the value that it has.
+// again with the value that it has.
 struct location {
     std::uint64_t schedule = 0;
     std::uint32_t number = 0;
