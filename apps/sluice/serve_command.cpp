@@ -129,11 +129,12 @@ private:
 std::unique_ptr<serve::engine> make_network_engine(const serve_options& options) {
     const auto make = [&] {
         serve::become_less_urgent();  // for the devices' workers, which this thread makes
-        return std::make_unique<serve::network_engine>(serve::network_engine_options{
-            .device = options.device,
-            .machine = {.cuda = options.opens_gpu_memory || !options.device.starts_with("cpu")},
-            .most_run_bytes = options.most_run_bytes,
-            .links = links_of(options.follows_links)});
+        serve::network_engine_options made;
+        made.device = options.device;
+        made.machine.cuda = options.opens_gpu_memory || !options.device.starts_with("cpu");
+        made.most_run_bytes = options.most_run_bytes;
+        made.links = links_of(options.follows_links);
+        return std::make_unique<serve::network_engine>(std::move(made));
     };
     return std::async(std::launch::async, make).get();
 }
