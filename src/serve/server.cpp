@@ -291,9 +291,13 @@ std::vector<index_entry> server::index() const {
     std::vector<index_entry> rows = known();
     std::erase_if(
         names, [&](const std::string& each) { return std::ranges::binary_search(rows, each, {}, &index_entry::name); });
-    for (std::string& name : names) rows.push_back({std::move(name), 0, model_state::unloaded, "unloaded"});
-    std::ranges::stable_sort(rows, {}, &index_entry::name);
-    return rows;
+    std::ranges::sort(names);
+    std::vector<index_entry> others, all;
+    for (std::string& name : names) others.push_back({std::move(name), 0, model_state::unloaded, "unloaded"});
+    const auto goes_first = [](const index_entry& a, const index_entry& b) { return a.name < b.name; };
+    std::merge(std::move_iterator(rows.begin()), std::move_iterator(rows.end()), std::move_iterator(others.begin()),
+               std::move_iterator(others.end()), std::back_inserter(all), goes_first);
+    return all;
 }
 
 bool server::is_ready() const {

@@ -66,7 +66,7 @@ TEST(last_thread, of_a_pool_can_wait_for_a_task_of_another_pool_and_for_one_that
 
 TEST(last_thread, all_but_the_last_free_thread_can_wait_for_tasks_of_their_pool) {
     thread_pool pool(3);
-    std::latch all(3), have_tried(3);
+    std::latch all(3);
     std::atomic<int> refused{0}, ended{0};
     auto body = [&]() -> task<> {
         auto inner = spawn(one(), pool);

@@ -496,14 +496,16 @@ std::vector<std::vector<std::size_t>> choices_of(const std::vector<value_info>& 
         all = std::move(longer);
         if (all.size() > most_choices) all.resize(most_choices);
     }
-    std::ranges::stable_sort(all, {}, [&](const std::vector<std::size_t>& axes) {
-        std::size_t unlike = 0;
+    // Equals stay in the order in which they were made, which is that of the axes.
+    const auto unlike = [&](const std::vector<std::size_t>& axes) {
+        std::size_t count = 0;
         for (std::size_t i = 0; i < axes.size(); ++i) {
-            if (axes[i] != 0) ++unlike;
-            if ((*inputs[i].shape)[axes[i]].name != (*inputs[0].shape)[axes[0]].name) ++unlike;
+            if (axes[i] != 0) ++count;
+            if ((*inputs[i].shape)[axes[i]].name != (*inputs[0].shape)[axes[0]].name) ++count;
         }
-        return unlike;
-    });
+        return count;
+    };
+    std::ranges::sort(all, {}, [&](const std::vector<std::size_t>& axes) { return std::pair(unlike(axes), axes); });
     return all;
 }
 

@@ -527,10 +527,10 @@ void add_sequences(std::vector<row_recipe>& all) {
         all.push_back({op, keeps, std::move(write)});
     };
     for (const auto& [op, gates] : {std::pair("RNN", 1U), std::pair("GRU", 3U), std::pair("LSTM", 4U)}) {
-        const auto layer = [op = op, gates = gates](row_network& to, const std::string& x) {
-            return to.node_of(2, op,
-                              {x, to.constant_of(some(gates * 3 * 2), {1, gates * 3, 2}),
-                               to.constant_of(some(gates * 9), {1, gates * 3, 3})},
+        const auto layer = [name = op, parts = gates](row_network& to, const std::string& x) {
+            return to.node_of(2, name,
+                              {x, to.constant_of(some(parts * 3 * 2), {1, parts * 3, 2}),
+                               to.constant_of(some(parts * 9), {1, parts * 3, 3})},
                               {{"hidden_size", std::int64_t{3}}});
         };
         // [steps, rows, 2]
