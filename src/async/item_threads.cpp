@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "sluice/async/detail/item_threads.hpp"
 
-#include <utility>
-
 #include "sluice/base/error.hpp"
 
 namespace sluice::detail {
@@ -19,13 +17,15 @@ thread_local item_threads::entry* innermost = nullptr;
 
 }  // namespace
 
-item_threads::entry::entry(item_threads& of) noexcept : of_(of), outer_(std::exchange(innermost, this)) {
-    of_.inside_.fetch_add(1);
+// A thread that runs items inside of items counts once.
+item_threads::entry::entry(item_threads& of) noexcept : of_(of), outer_(innermost) {
+    if (!of.is_own_thread()) of_.inside_.fetch_add(1);
+    innermost = this;
 }
 
 item_threads::entry::~entry() {
     innermost = outer_;
-    of_.inside_.fetch_sub(1);
+    if (!of_.is_own_thread()) of_.inside_.fetch_sub(1);
 }
 
 item_threads* item_threads::of_this_thread(const executor* runs) noexcept {

@@ -10,6 +10,7 @@ void run_loop::post(work_item& item) noexcept {
 }
 
 void run_loop::run() noexcept {
+    const detail::item_threads::entry here(threads_);  // also while it waits for items: it is free then
     while (run_one()) {
     }
 }

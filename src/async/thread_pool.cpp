@@ -3,6 +3,9 @@
 
 #include <atomic>
 #include <condition_variable>
+#include <cstddef>
+#include <latch>
+#include <memory>
 #include <mutex>
 #include <stdexcept>
 #include <thread>
@@ -30,7 +33,7 @@ public:
     void close() noexcept;
 
 private:
-    void work() noexcept;
+    void work(std::latch& inside) noexcept;
     void run_rest() noexcept;
     void look_for_work(std::unique_lock<std::mutex>& lock) noexcept;
 
@@ -44,6 +47,7 @@ private:
     std::size_t promised_ = 0;
     std::atomic<std::size_t> changes_{0};  // counts what ends the spinning: items, and closing
     bool closing_ = false;
+    std::size_t working_ = 0;  // threads that have not ended
     detail::item_threads own_;
     std::vector<std::thread> threads_;
 };
@@ -61,12 +65,19 @@ void thread_pool::post(work_item& item) noexcept { core_->post(item); }
 
 void thread_pool::core::start(const std::shared_ptr<core>& self, std::size_t threads) {
     self->threads_.reserve(threads);
+    // A thread counts as free once it is inside: so all are, before the first item asks.
+    const auto inside = std::make_shared<std::latch>(static_cast<std::ptrdiff_t>(threads));
     try {
-        for (std::size_t i = 0; i < threads; ++i) self->threads_.emplace_back([self] { self->work(); });
+        for (std::size_t i = 0; i < threads; ++i) {
+            self->threads_.emplace_back([self, inside] { self->work(*inside); });
+            const std::lock_guard lock(self->mutex_);
+            ++self->working_;
+        }
     } catch (...) {  // the system gives no more threads: end the threads that were created
         self->close();
         throw;
     }
+    inside->wait();
 }
 
 void thread_pool::core::post(work_item& item) noexcept {
@@ -96,24 +107,33 @@ void thread_pool::core::look_for_work(std::unique_lock<std::mutex>& lock) noexce
     --(promised_ != 0 ? promised_ : looking_);
 }
 
-void thread_pool::core::work() noexcept {
+void thread_pool::core::work(std::latch& inside) noexcept {
     const detail::item_threads::entry here(own_);
+    inside.count_down();
     std::unique_lock lock(mutex_);
     for (bool has_worked = false;; has_worked = true) {
         if (has_worked && posted_.empty() && !closing_ && look_.count() != 0) look_for_work(lock);
         wake_.wait(lock, [this] { return closing_ || !posted_.empty(); });
         work_item* const item = posted_.pop();
-        if (!item) return;  // an item that still runs on another thread is served by that thread
+        if (!item) {  // an item that still runs on another thread is served by that thread
+            --working_;
+            wake_.notify_all();
+            return;
+        }
         lock.unlock();
         item->run();
         lock.lock();
     }
 }
 
-// Of a pool that is destroyed on one of its threads.
+// Of a pool that is destroyed on one of its threads: items of the others may post more and wait for it, until these
+// threads have ended.
 void thread_pool::core::run_rest() noexcept {
     std::unique_lock lock(mutex_);
-    while (work_item* const item = posted_.pop()) {
+    for (;;) {
+        wake_.wait(lock, [this] { return !posted_.empty() || working_ == 1; });
+        work_item* const item = posted_.pop();
+        if (item == nullptr) return;
         lock.unlock();
         item->run();
         lock.lock();
@@ -136,7 +156,6 @@ void thread_pool::core::close() noexcept {
             each.join();
         }
     }
-    if (own_.is_own_thread()) run_rest();  // what the items of the others have posted last
     threads_.clear();
 }
 

@@ -323,6 +323,7 @@ storage_ref command_queue::workspace(std::size_t bytes) {
     {
         const std::lock_guard lock(workspace_mutex_);
         if (workspace_ && workspace_->capacity_bytes() >= bytes) return workspace_;  // another thread was first
+        owner_.throw_if_refusing();  // close() may have dropped the workspace already
         workspace_ = grown;
     }
     const log_entry facts{.level = log_level::debug,

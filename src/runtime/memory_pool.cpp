@@ -70,6 +70,7 @@ private:
     // What became of one chunk of free memory.
     struct freed {
         bool any = false;                // there was one
+        bool is_refused = false;         // this thread could not wait for its uses
         std::size_t waited_bytes = 0;    // it is ready now, in the lists
         std::size_t returned_bytes = 0;  // to the source
     };
@@ -228,17 +229,26 @@ void memory_pool::core::put(storage& block) noexcept {
 
 // Other threads may take what this one frees, so it repeats while there is free memory.
 storage* memory_pool::core::make_when_short(std::size_t bytes, const command_queue* user, std::size_t known_returns) {
-    std::size_t call = 0;
+    std::size_t call = 0, refusals_left = 0;
     {
         const std::lock_guard lock(guard_);
         call = ++calls_;
+        refusals_left = blocks_.whole().size() + blocks_.divided().size();
     }
     // What is missing; all of it where the source does not say what it has.
     const auto missing = [&] {
         const std::size_t there = source_.info().free_bytes;
         return there < bytes ? bytes - there : bytes;
     };
-    while (free_one(missing(), call).any || await_others_return(known_returns)) {
+    // Another thread that may not wait either replaces the marks of this call, so refusals are counted.
+    const auto free_another = [&] {
+        const freed its = free_one(missing(), call);
+        if (!its.is_refused) return its.any;
+        if (refusals_left == 0) return false;
+        --refusals_left;
+        return true;
+    };
+    while (free_another() || await_others_return(known_returns)) {
         if (storage* const block = carve(bytes, user)) return block;
         if (storage* const block = take_from_source(bytes)) return block;
     }
@@ -295,7 +305,7 @@ memory_pool::core::freed memory_pool::core::wait_for_or_return(detail::pool_chun
     // allocations, so it is never handed out.
     if (!are_over) chosen.passed_over_by = call;
     if (!are_over || next == then::keep || !chosen.is_free())
-        return {.any = true, .waited_bytes = are_over ? bytes : 0};
+        return {.any = true, .is_refused = !are_over, .waited_bytes = are_over ? bytes : 0};
     std::vector<stream_point> later;
     detail::pool_blocks::add_open_uses(chosen, later);
     const auto is_later = [&](const stream_point& use) {
@@ -357,16 +367,17 @@ std::size_t memory_pool::core::trim(std::size_t keep_bytes) {
 }
 
 bool memory_pool::core::make_room(std::size_t bytes) {
-    std::size_t call = 0;
+    std::size_t call = 0, refusals_left = 0;
     {
         const std::lock_guard lock(guard_);
         call = ++calls_;
+        refusals_left = blocks_.whole().size() + blocks_.divided().size();
     }
     bool has_room = false;
     std::size_t known_returns = count_returns();
     for (std::size_t returned = 0; returned < bytes;) {
         const freed its = free_one(bytes, call);
-        if (!its.any) break;
+        if (!its.any || (its.is_refused && refusals_left-- == 0)) break;
         returned += its.returned_bytes;
         has_room = has_room || its.returned_bytes != 0 || its.waited_bytes != 0;
         if (its.waited_bytes >= bytes) break;

@@ -101,6 +101,59 @@ TEST(last_thread, of_a_pool_cannot_wait_for_a_coroutine_that_would_continue_ther
     EXPECT_EQ(spawn(spawns(), pool).get(), errc::invalid_argument);
 }
 
+TEST(last_thread, of_a_pool_that_has_just_begun_is_not_the_last_one_where_it_has_two) {
+    for (int round = 0; round < 300; ++round) {
+        thread_pool pool(2);
+        auto body = [&]() -> task<int> {
+            auto inner = spawn(one(), pool);
+            co_return std::move(inner).get();
+        };
+        ASSERT_EQ(spawn(body(), pool).get(), 1) << "round " << round;
+    }
+}
+
+TEST(last_thread, in_a_run_loop_another_one_that_waits_there_is_free) {
+    run_loop loop;
+    std::latch both(2);
+    std::jthread first([&] { loop.run(); }), second([&] { loop.run(); });
+    auto arrive = [&]() -> task<> {
+        both.arrive_and_wait();
+        co_return;
+    };
+    auto a = spawn(arrive(), loop), b = spawn(arrive(), loop);  // each thread is in the loop
+    std::move(a).get();
+    std::move(b).get();
+    auto body = [&]() -> task<int> {
+        auto inner = spawn(one(), loop);
+        co_return std::move(inner).get();
+    };
+    EXPECT_EQ(spawn(body(), loop).get(), 1);
+    loop.finish();
+}
+
+TEST(last_thread, of_a_pool_that_a_thread_of_it_destroys_may_wait_for_what_it_posts) {
+    auto pool = std::make_unique<thread_pool>(2);
+    thread_pool& same = *pool;
+    std::latch both(2), is_closing(1);
+    auto destroys = [&]() -> task<> {
+        both.arrive_and_wait();
+        is_closing.count_down();
+        pool.reset();
+        co_return;
+    };
+    auto waits = [&]() -> task<int> {
+        both.arrive_and_wait();
+        is_closing.wait();
+        std::this_thread::sleep_for(std::chrono::milliseconds(5));  // the other thread waits for this one by now
+        auto inner = spawn(one(), same);
+        co_return std::move(inner).get();
+    };
+    auto closing = spawn(destroys(), same);
+    auto waiting = spawn(waits(), same);
+    EXPECT_EQ(std::move(waiting).get(), 1);
+    std::move(closing).get();
+}
+
 TEST(last_thread, of_a_run_loop_cannot_wait_for_a_task_of_that_loop) {
     run_loop loop;
     auto body = [&]() -> task<errc> {
