@@ -50,6 +50,12 @@ bool is_loopback(std::string_view host) noexcept {
     return parses_as(AF_INET6, host, v6) && IN6_IS_ADDR_LOOPBACK(&v6);
 }
 
+bool is_address(std::string_view host) noexcept {
+    in_addr v4{};
+    in6_addr v6{};
+    return parses_as(AF_INET, host, v4) || parses_as(AF_INET6, host, v6);
+}
+
 bool is_host(std::string_view text) noexcept {
     const auto is_part = [](char c) {
         return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '-' || c == '.' || c == '_';
@@ -62,7 +68,7 @@ bool is_host(std::string_view text) noexcept {
 }  // namespace
 
 served_hosts::served_hosts(const std::string& address, const std::vector<std::string>& names)
-    : are_looked_at_(is_loopback(address) || !names.empty()) {
+    : is_on_loopback_(is_loopback(address)), are_looked_at_(is_on_loopback_ || !names.empty()) {
     for (const std::string& each : names) {
         std::string name(each);
         if (name.starts_with('[') && name.ends_with(']')) name = name.substr(1, name.size() - 2);
@@ -81,7 +87,7 @@ bool served_hosts::accepts(std::string_view authority) const noexcept {
     if (!are_looked_at_) return true;
     std::string_view host = host_of(authority);
     if (host.ends_with('.')) host.remove_suffix(1);  // a name of DNS from its root
-    if (is_same(host, "localhost") || is_loopback(host)) return true;
+    if (is_same(host, "localhost") || is_loopback(host) || (!is_on_loopback_ && is_address(host))) return true;
     return std::ranges::any_of(names_, [&](const std::string& each) { return is_same(host, each); });
 }
 

@@ -392,7 +392,57 @@ TEST(row_independence, the_last_token_of_each_row_is_taken_by_its_number) {
           op("Range", {"zero", "rows", "one"}, {"numbers"}), op("Cast", {"numbers"}, {"f"}, {{"to", std::int64_t{1}}}),
           op("Unsqueeze", {"f", "end"}, {"a"}), op("Add", {"x", "a"}, {"y"})},
          {{"zero", integer(0)}, {"one", integer(1)}, {"end", integers({-1})}}},
-        "Add", "numbers of the rows");
+        "Cast", "rounds the numbers of the rows");
+}
+
+TEST(row_independence, the_number_of_a_row_is_lost_in_a_type_that_does_not_have_each) {
+    const auto gathered = [](std::int64_t through) {
+        const attributes to_index{{"to", std::int64_t{7}}};
+        return parts{
+            matrix(),
+            {op("Shape", {"x"}, {"shape"}), op("Gather", {"shape", "zero"}, {"rows"}),
+             op("Range", {"zero", "rows", "one"}, {"numbers"}), op("Cast", {"numbers"}, {"narrow"}, {{"to", through}}),
+             op("Cast", {"narrow"}, {"index"}, to_index), op("Unsqueeze", {"index", "end"}, {"of_row"}),
+             op("Gather", {"shape", "first"}, {"n"}),
+             op("Concat", {"n", "ones"}, {"column"}, {{"axis", std::int64_t{0}}}),
+             op("ConstantOfShape", {"column"}, {"zeros"}), op("Cast", {"zeros"}, {"of_column"}, to_index),
+             op("Concat", {"of_row", "of_column"}, {"tuples"}, {{"axis", std::int64_t{1}}}),
+             op("GatherND", {"x", "tuples"}, {"y"})},
+            {{"zero", integer(0)},
+             {"one", integer(1)},
+             {"end", integers({-1})},
+             {"first", integers({0})},
+             {"ones", integers({1})}}};
+    };
+    expect_proven(gathered(7));
+    expect_proven(gathered(6));
+    for (const std::int64_t narrow : {9, 3, 2, 10, 1}) expect_mixed(gathered(narrow), "Cast", "rounds the numbers");
+}
+
+TEST(row_independence, what_the_number_of_rows_does_is_known_only_where_it_is_read) {
+    expect_mixed({image(),
+                  {op("Shape", {"x"}, {"shape"}), op("Gather", {"shape", "first"}, {"n"}),
+                   op("Cast", {"n"}, {"f"}, {{"to", std::int64_t{1}}}),
+                   op("Concat", {"f", "f"}, {"scales"}, {{"axis", std::int64_t{0}}}),
+                   op("Resize", {"x", "", "scales"}, {"r"}, {{"mode", "nearest"}, {"axes", ints{2, 3}}}),
+                   op("ReduceSum", {"r", "axes"}, {"y"}, {{"keepdims", std::int64_t{0}}})},
+                  {{"first", integers({0})}, {"axes", integers({1, 2, 3})}}},
+                 "Resize", "number of rows");
+}
+
+TEST(row_independence, zero_points_and_slopes_of_each_row_are_refused) {
+    expect_mixed({{input("x", {n(), of(2)}, io::dtype::u8)},
+                  {op("MatMulInteger", {"x", "w", "z"}, {"y"})},
+                  {{"w", tensor_of(std::vector<std::uint8_t>{1, 2, 3, 4}, {2, 2})},
+                   {"z", tensor_of(std::vector<std::uint8_t>{1, 2, 3, 4}, {4, 1})}}},
+                 "MatMulInteger", "zero point");
+    expect_mixed({{input("x", {n(), of(1), of(5)})},
+                  {op("Transpose", {"x"}, {"t"}, {{"perm", ints{1, 0, 2}}}), op("PRelu", {"t", "slope"}, {"p"}),
+                   op("Transpose", {"p"}, {"y"}, {{"perm", ints{1, 0, 2}}})},
+                  {{"slope", floats({5})}},
+                  {"y"},
+                  6},
+                 "PRelu", "slopes");
 }
 
 // --- images ---------------------------------------------------------------------------------------------------------

@@ -185,6 +185,7 @@ private:
         if (has_row_numbers && !its->takes_row_numbers) throw cannot_follow{"uses the numbers of the rows"};
         rows::rule_call call(which.which, which.opset, inputs, symbols_);
         its->how(call);
+        call.require_numbers_were_read();
         return outputs_of(which, call, tried, inputs);
     }
 

@@ -23,6 +23,9 @@ void legacy_elementwise(rule_call& in) {
 
 void elementwise(rule_call& in) {
     if (in.opset() < 7 && in.input_count() == 2 && in.integer("broadcast", 0) != 0) return legacy_elementwise(in);
+    // Before version 7 the slopes are those of axis 1.
+    if (in.opset() < 7 && in.what().op == "PRelu" && in.rank(0) > 2 && !product(in.shape(1)).is(1))
+        require_other_axis(in.axis(0), 1, "has slopes");
     std::vector<std::size_t> inputs;
     for (std::size_t i = 0; i < in.input_count(); ++i)
         if (in.has_input(i)) inputs.push_back(i);
@@ -35,6 +38,14 @@ void same_elements(rule_call& in) {
     given_output& to = in.give(0, open(in.shape(0)), in.axis(0));
     to.is_row_number = in.input(0).is_row_number;
     to.row_number_columns = in.input(0).row_number_columns;
+}
+
+// The number of a row stays it only in a type that has each number.
+void cast(rule_call& in) {
+    const std::int64_t to = in.integer("to", 0);
+    const bool has_each = to == 6 || to == 7 || to == 12 || to == 13;  // i32, i64, u32, u64
+    if (in.input(0).has_row_numbers() && !has_each) throw cannot_follow{"rounds the numbers of the rows"};
+    same_elements(in);
 }
 
 // The other input is there for its type.
@@ -91,7 +102,7 @@ std::span<const rule_of_operator> element_rules() {
     static const std::vector<rule_of_operator> all = [] {
         std::vector<rule_of_operator> made{
             {.name = "Identity", .how = &same_elements, .takes_row_numbers = true},
-            {.name = "Cast", .how = &same_elements, .takes_row_numbers = true},
+            {.name = "Cast", .how = &cast, .takes_row_numbers = true},
             {.name = "BitCast", .how = &first_elements},
             {.name = "CastLike", .how = &first_elements},
             {.name = "Dropout", .how = &dropout},

@@ -73,7 +73,7 @@ void matmul_integer(rule_call& in) {
     in.require_alike(2, "zero points");
     in.require_alike(3, "zero points");
     for (std::size_t i = 2; i < 4; ++i)
-        if (in.has_input(i) && in.has_rows(i - 2) && in.rank(i) != 0 && !in.shape(i).back().is(1))
+        if (in.has_input(i) && in.has_rows(i - 2) && !product(in.shape(i)).is(1))
             throw cannot_follow{"has a zero point for each row of a matrix"};
     give_matrix_product(in, 0, 1);
 }

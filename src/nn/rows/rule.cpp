@@ -34,8 +34,18 @@ void rule_call::require_alike(std::size_t i, std::string_view what) const {
 amounts rule_call::numbers(std::size_t i) const {
     const followed& its = input(i);
     if (its.has_rows()) throw cannot_follow{"gives a shape that depends on the numbers of a row"};
-    if (const auto known = elements_of(its)) return *known;
+    if (const auto known = elements_of(its)) {
+        has_read_[i] = true;
+        return *known;
+    }
     throw cannot_follow{"needs its input " + std::to_string(i) + ", which is not known before the network runs"};
+}
+
+void rule_call::require_numbers_were_read() const {
+    for (std::size_t i = 0; i < inputs_.size(); ++i) {
+        if (has_input(i) && input(i).what == company::counts && !has_read_[i])
+            throw cannot_follow{"takes a number that is computed from the number of rows"};
+    }
 }
 
 std::vector<std::int64_t> rule_call::integers(std::size_t i) const {

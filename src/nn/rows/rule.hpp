@@ -32,7 +32,12 @@ struct given_output {
 class rule_call {
 public:
     rule_call(const node& what, std::int64_t opset, std::span<const followed* const> inputs, symbol_table& symbols)
-        : node_(what), opset_(opset), inputs_(inputs), symbols_(symbols), outputs_(what.outputs.size()) {}
+        : node_(what),
+          opset_(opset),
+          inputs_(inputs),
+          symbols_(symbols),
+          outputs_(what.outputs.size()),
+          has_read_(inputs.size()) {}
 
     std::int64_t opset() const noexcept { return opset_; }
     const node& what() const noexcept { return node_; }
@@ -52,6 +57,9 @@ public:
     // The elements as amounts; throws cannot_follow where they are not known.
     amounts numbers(std::size_t i) const;
     std::vector<std::int64_t> integers(std::size_t i) const;  // the same, without symbols
+    // Throws cannot_follow where an input is computed from the number of rows, and the rule has not read its elements:
+    // then the rule cannot know what they do.
+    void require_numbers_were_read() const;
 
     // --- attributes ---
     std::int64_t integer(std::string_view attribute, std::int64_t otherwise) const;
@@ -72,6 +80,7 @@ private:
     const std::span<const followed* const> inputs_;
     symbol_table& symbols_;
     std::vector<std::optional<given_output>> outputs_;
+    mutable std::vector<bool> has_read_;  // elements of these inputs
 };
 
 using rule = void (*)(rule_call&);

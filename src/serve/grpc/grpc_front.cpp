@@ -80,6 +80,9 @@ public:
         builder.AddChannelArgument(GRPC_ARG_SERVER_HANDSHAKE_TIMEOUT_MS,
                                    static_cast<int>(options.handshake_time.count()));
         builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_TIME_MS, static_cast<int>(ping_time.count()));
+        // Also where a connection has no calls: a client that has vanished is found.
+        builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_PERMIT_WITHOUT_CALLS, 1);
+        builder.AddChannelArgument(GRPC_ARG_HTTP2_MAX_PINGS_WITHOUT_DATA, 0);  // no limit
         builder.RegisterService(&service_.service());
         for (std::size_t i = 0; i < options.threads; ++i)
             loops_.push_back(

@@ -77,7 +77,7 @@ bool http2_watch::take_headers(const http2_frames::frame& one, clock::time_point
         header_bytes_ = header_frames_ = 0;
         if (one.stream > last_stream_) {
             last_stream_ = one.stream;
-            if (counted_streams(now) >= most_streams) return refuse("too many streams are open or were reset");
+            if (counted_streams(now) >= most_) return refuse("too many streams are open or were reset");
             open_.push_back(one.stream);
         }
     }

@@ -75,6 +75,9 @@ public:
     static constexpr std::size_t most_header_bytes = 64 << 10;  // of one stream, as they are sent
     static constexpr std::size_t most_header_frames = 16;       // in which these come
 
+    // A proxy has the streams of many clients: 16 times as many.
+    explicit http2_watch(bool is_proxy = false) noexcept : most_(is_proxy ? 16 * most_streams : most_streams) {}
+
     // What has come from the client, before gRPC gets it. False: the client must go; why() says why.
     bool from_client(std::span<const std::byte> bytes, clock::time_point now);
     // What gRPC has written.
@@ -106,9 +109,10 @@ private:
     bool refuse(std::string_view why) noexcept;
     bool close(std::uint32_t stream) noexcept;
 
+    const std::size_t most_;
     http2_frames client_{24};  // the preface of a client's connection
     http2_frames server_{0};
-    std::vector<std::uint32_t> open_;  // in no order; at most most_streams
+    std::vector<std::uint32_t> open_;  // in no order; at most most_
     std::uint32_t last_stream_ = 0;
     std::size_t header_bytes_ = 0, header_frames_ = 0;  // of the block that is sent now
     leaking reset_{forgotten_in_a_second};

@@ -140,7 +140,12 @@ void grpc_relay::look_at_times() {
     for (const auto& [descriptor, each] : connections_) {
         if (descriptor != each->client()) continue;
         each->look_at_time(now);
-        if (each->is_late(now)) late.push_back(each);
+        if (!each->is_late(now)) continue;
+        try {
+            late.push_back(each);
+        } catch (const std::bad_alloc&) {
+            break;  // the next look finds the others
+        }
     }
     for (const auto& each : late) drop(*each);
 }

@@ -29,6 +29,7 @@ relayed_connection::relayed_connection(io::file_descriptor client, io::file_desc
       place_(std::move(place)),
       share_(budget),
       most_of_budget_(budget->most_bytes() / 4),
+      watch_(place_->is_proxy()),
       hands_until_(hands_until),
       last_used_(clock::now()),
       is_shaking_hands_(context != nullptr) {

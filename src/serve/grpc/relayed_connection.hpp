@@ -44,7 +44,10 @@ public:
     // Passes on what gRPC has written already, as far as the client takes it, and says that no more comes.
     void finish(std::span<std::byte> room) noexcept;
 
-    bool is_late(clock::time_point now) const noexcept { return is_shaking_hands_ && now > hands_until_; }
+    // Its handshake takes too long, or it does not read what gRPC has left.
+    bool is_late(clock::time_point now) const noexcept {
+        return (is_shaking_hands_ && now > hands_until_) || (has_grpc_ended_ && now > last_used_ + reading_time);
+    }
     // Has no stream that is open.
     bool is_idle() const noexcept { return watch_.open_streams() == 0 && up_.empty() && down_.empty(); }
     clock::time_point last_used() const noexcept { return last_used_; }
@@ -91,6 +94,8 @@ private:
     std::unique_ptr<tls_session> tls_;
     budget_share share_;
     const std::size_t most_of_budget_;
+    // For what gRPC has left when it has ended, since the client's last bytes or gRPC's.
+    static constexpr std::chrono::seconds reading_time{10};
     http2_watch watch_;
     buffer up_, down_;  // to gRPC, to the client
     const clock::time_point hands_until_;
