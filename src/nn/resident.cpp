@@ -170,7 +170,7 @@ private:
         const std::uint32_t most_blocks = std::same_as<T, float> ? 1 : kernels::most_blocks_of_lane(on_);
         std::uint32_t fewest_bytes = 0;
         for (const std::uint32_t blocks : {1u, 4u, 8u, 16u}) {
-            // 16 answer sooner than 8 (docs/measurements/resident.md).
+            // 16 answer sooner than 8 (bench/notes/resident.md).
             if (blocks > most_blocks ||
                 (options_.blocks_of_lane == 0 ? blocks == 8 : options_.blocks_of_lane != blocks))
                 continue;

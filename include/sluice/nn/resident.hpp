@@ -59,7 +59,7 @@ struct resident_options {
     // The most rows of a request, 1 to 8. On a CPU device any number.
     std::size_t rows = 8;
     // Multiprocessors that share the weights of a lane: 1, 4, 8 or 16; 0 for the fewest of 1, 4 and 16 whose shared
-    // memory they fit, as 16 answer sooner than 8 (docs/measurements/resident.md). Of floats 1.
+    // memory they fit, as 16 answer sooner than 8 (bench/notes/resident.md). Of floats 1.
     std::size_t blocks_of_lane = 0;
     // How long the kernel pauses between two looks for a request. Without a pause it answers soonest; with one it reads
     // less from the host's memory, and a request waits up to that much longer. Up to a millisecond.
