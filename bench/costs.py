@@ -159,7 +159,7 @@ def dependencies(folder):
 
 def libraries_of_pkg_config(folder):
     text = next((folder / "prefix").rglob("sluice.pc")).read_text()
-    return [name for name in re.findall(r"-l(\S+)", text) if name != "sluice"]
+    return [name for name in re.findall(r"(?:^|\s)-l(\S+)", text) if name != "sluice"]
 
 
 def imports(folder):

@@ -8,6 +8,9 @@ import json
 import pathlib
 import sys
 
+# Rows that the page leaves out: what a user decides by is in others. The JSON has all.
+LEFT_OUT = ("headers", "shared libraries that", "libraries that", "`import`: by", "`import numpy`")
+ALSO_LEFT_OUT = ("lines after preprocessing", "wall time")  # at the end of a row's name
 SIDES = ("ours", "onnxruntime", "openvino", "taskflow")
 BEGIN, END = "<!-- table: bench/costs_table.py -->", "<!-- end of table -->"
 
@@ -28,6 +31,8 @@ def table(measured):
         **{side: names[side].split("-")[0] for side in SIDES[1:]})
     yield "|---|---|---|---|---|"
     for row in measured["rows"]:
+        if row["cost"].startswith(LEFT_OUT) or row["cost"].endswith(ALSO_LEFT_OUT):
+            continue
         cells = [text(row[side], row["unit"]) if side in row else "" for side in SIDES]
         yield f"| {row['cost']} | {' | '.join(cells)} |"
 
