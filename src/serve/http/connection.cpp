@@ -201,6 +201,7 @@ void connection::close() noexcept {
     if (std::exchange(phase_, phase::closed) == phase::closed) return;
     has_left_ = true;  // a run for it ends between two steps
     stream_.close();
+    unpacker_.reset();
     place_.reset();
     for (budget_share* const each : {&body_share_, &answer_share_}) each->give_all();
     loop_->forget(*this);
@@ -346,32 +347,57 @@ void connection::handle() {
     phase_ = phase::computing;
     time_limit_ = loop::clock::time_point::max();
     read_trace();
+    try_request([this] {
+        if (message_.coding == content_coding::identity) return handle_body();
+        unpacker_.emplace(message_.body, message_.coding, loop_->state().options.body_bytes, [this](std::size_t more) {
+            if (!body_share_.hold(body_share_.bytes() + more))
+                throw refusal(refusal_kind::unavailable, "the memory for requests is in use");
+        });
+        unpack_body();
+    });
+}
+
+// Answers with what `step` throws.
+template <typename Step>
+void connection::try_request(const Step& step) {
     try {
-        if (message_.coding != content_coding::identity) unpack_body();
-        switch (route_.to) {
-            case endpoint::infer: return handle_infer();
-            case endpoint::repository_load:
-            case endpoint::repository_unload: return handle_load();
-            case endpoint::timeline:
-            case endpoint::timeline_picture: return handle_timeline();
-            case endpoint::metrics:
-            case endpoint::all_statistics:
-            case endpoint::repository_index: return handle_listing();
-            default: return send(answer_of(route_, message_.body, loop_->state()));
-        }
+        step();
     } catch (const std::exception& failure) {
+        unpacker_.reset();
         send(reply_of_failure(failure));
     }
 }
 
-// Both bodies are there for a moment, so both count.
+// A long body takes many pieces; the loop's other connections have their turns between them. Both bodies are there
+// until the last one, so both count.
 void connection::unpack_body() {
-    message_.body =
-        unpacked(message_.body, message_.coding, loop_->state().options.body_bytes, [this](std::size_t more) {
-            if (!body_share_.hold(body_share_.bytes() + more))
-                throw refusal(refusal_kind::unavailable, "the memory for requests is in use");
+    if (has_left_) throw refusal(refusal_kind::cancelled, "the client has left");
+    if (unpacker_->step()) {
+        message_.body = unpacker_->take();
+        unpacker_.reset();
+        body_share_.hold_existing(message_.body.capacity());
+        return handle_body();
+    }
+    asio::post(stream_.socket().get_executor(), [self = shared_from_this()] {
+        self->guard([&] {
+            if (self->phase_ == phase::computing) self->try_request([&] { self->unpack_body(); });
         });
-    body_share_.hold_existing(message_.body.capacity());
+    });
+}
+
+// The request and all of its body are there.
+void connection::handle_body() {
+    switch (route_.to) {
+        case endpoint::infer: return handle_infer();
+        case endpoint::repository_load:
+        case endpoint::repository_unload: return handle_load();
+        case endpoint::timeline:
+        case endpoint::timeline_picture: return handle_timeline();
+        case endpoint::metrics:
+        case endpoint::all_statistics:
+        case endpoint::repository_index: return handle_listing();
+        default: return send(answer_of(route_, message_.body, loop_->state()));
+    }
 }
 
 void connection::handle_infer() {

@@ -28,6 +28,7 @@
 #include "serve/http/message.hpp"
 #include "serve/http/reply.hpp"
 #include "serve/http/routes.hpp"
+#include "serve/http/unpack_body.hpp"
 #include "sluice/serve/infer_call.hpp"
 #include "sluice/serve/served_model.hpp"
 #include "sluice/serve/trace_context.hpp"
@@ -86,6 +87,9 @@ private:
     bool has_long_framing() const noexcept;
     void refuse_message(const boost::system::error_code& failure);
     void handle();
+    template <typename Step>
+    void try_request(const Step& step);
+    void handle_body();
     void unpack_body();
     void handle_infer();
     void handle_load();
@@ -116,6 +120,7 @@ private:
     boost::beast::flat_buffer buffer_;
     http_message message_;
     std::optional<message_parser> parser_;
+    std::optional<body_unpacker> unpacker_;  // of message_.body, while it is unpacked
     infer_body request_;
     route route_;
     std::shared_ptr<served_model> model_;  // of the request that is computed

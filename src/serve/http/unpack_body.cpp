@@ -5,22 +5,16 @@
 
 #include <algorithm>
 #include <boost/beast/core/string.hpp>
-#include <limits>
-#include <memory>
 #include <new>
+#include <utility>
 
 #include "sluice/serve/refusal.hpp"
 
 namespace sluice::serve {
 namespace {
 
-constexpr std::size_t first_step = 16 << 10;
-constexpr std::size_t longest_step = 1 << 20;
+constexpr std::size_t first_room = 16 << 10;
 constexpr int gzip_format = 16 + MAX_WBITS, zlib_format = MAX_WBITS, raw_format = -MAX_WBITS;
-
-struct end_inflate {
-    void operator()(z_stream* stream) const noexcept { ::inflateEnd(stream); }
-};
 
 // "deflate" is zlib's format; some clients send its contents alone.
 int format_of(std::string_view body, content_coding coding) noexcept {
@@ -49,33 +43,56 @@ content_coding content_coding_of(std::string_view value) noexcept {
 std::string known_content_codings() { return "gzip and deflate"; }
 bool can_unpack(content_coding coding) noexcept { return coding != content_coding::other; }
 
-std::string unpacked(std::string_view body, content_coding coding, std::size_t most,
-                     const std::function<void(std::size_t)>& charge) {
-    if (body.size() > std::numeric_limits<uInt>::max()) refuse_damaged();  // zlib counts in 32 bits
-    z_stream stream{};
-    if (::inflateInit2(&stream, format_of(body, coding)) != Z_OK) throw std::bad_alloc();
-    const std::unique_ptr<z_stream, end_inflate> ended(&stream);
-    stream.next_in = const_cast<Bytef*>(reinterpret_cast<const Bytef*>(body.data()));
-    stream.avail_in = static_cast<uInt>(body.size());
-    std::string made;
-    for (std::size_t step = first_step;; step = std::min(2 * step, longest_step)) {
-        const std::size_t before = made.size(), more = std::min(step, most - before) + 1;  // one: that it is too long
-        charge(more);
-        made.resize(before + more);
-        stream.next_out = reinterpret_cast<Bytef*>(made.data() + before);
-        stream.avail_out = static_cast<uInt>(more);
-        const int state = ::inflate(&stream, Z_NO_FLUSH);
-        made.resize(before + more - stream.avail_out);
-        if (state == Z_MEM_ERROR) throw std::bad_alloc();
-        if (made.size() > most) {
-            throw refusal(refusal_kind::too_large,
-                          "the body would become longer than the " + std::to_string(most) + " bytes that are accepted");
-        }
-        if (state == Z_STREAM_END) break;
-        if (state != Z_OK || (stream.avail_in == 0 && stream.avail_out != 0)) refuse_damaged();
+struct body_unpacker::implementation {
+    explicit implementation(int format) {
+        if (::inflateInit2(&stream, format) != Z_OK) throw std::bad_alloc();
     }
-    if (stream.avail_in != 0) refuse_damaged();
-    return made;
+    implementation(const implementation&) = delete;
+    implementation& operator=(const implementation&) = delete;
+    ~implementation() { ::inflateEnd(&stream); }
+
+    z_stream stream{};
+};
+
+body_unpacker::body_unpacker(std::string_view body, content_coding coding, std::size_t most,
+                             std::function<void(std::size_t)> charge)
+    : most_(most),
+      charge_(std::move(charge)),
+      rest_(body),
+      zlib_(std::make_unique<implementation>(format_of(body, coding))) {}
+body_unpacker::~body_unpacker() = default;
+
+// For one byte more than is accepted: it shows that the body is too long.
+void body_unpacker::make_room() {
+    if (made_.size() < made_.capacity()) return;
+    const std::size_t wanted = std::min(std::max(first_room, 2 * made_.capacity()), most_ + 1);
+    charge_(wanted - std::exchange(charged_, wanted));
+    made_.reserve(wanted);
+}
+
+bool body_unpacker::step() {
+    make_room();
+    z_stream& stream = zlib_->stream;
+    const std::size_t before = made_.size();
+    const std::size_t given = std::min(rest_.size(), piece_bytes);
+    const std::size_t room = std::min({made_.capacity() - before, piece_bytes, most_ + 1 - before});
+    made_.resize(before + room);
+    stream.next_in = const_cast<Bytef*>(reinterpret_cast<const Bytef*>(rest_.data()));
+    stream.avail_in = static_cast<uInt>(given);
+    stream.next_out = reinterpret_cast<Bytef*>(made_.data() + before);
+    stream.avail_out = static_cast<uInt>(room);
+    const int state = ::inflate(&stream, Z_NO_FLUSH);
+    made_.resize(before + room - stream.avail_out);
+    rest_.remove_prefix(given - stream.avail_in);
+    if (state == Z_MEM_ERROR) throw std::bad_alloc();
+    if (made_.size() > most_) {
+        throw refusal(refusal_kind::too_large,
+                      "the body would become longer than the " + std::to_string(most_) + " bytes that are accepted");
+    }
+    const bool is_whole = state == Z_STREAM_END;
+    const bool has_ended = rest_.empty() && stream.avail_out != 0;
+    if ((state != Z_OK && !is_whole) || (is_whole ? !rest_.empty() : has_ended)) refuse_damaged();
+    return is_whole;
 }
 
 }  // namespace sluice::serve

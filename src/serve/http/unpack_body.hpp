@@ -4,8 +4,10 @@
 
 #include <cstddef>
 #include <functional>
+#include <memory>
 #include <string>
 #include <string_view>
+#include <utility>
 
 namespace sluice::serve {
 
@@ -17,10 +19,38 @@ content_coding content_coding_of(std::string_view value) noexcept;
 std::string known_content_codings();
 bool can_unpack(content_coding coding) noexcept;
 
-// What the body has become, of at most `most` bytes. Calls charge(bytes) before it takes that many bytes more. Throws
-// refusal: too_large for a body that would become longer, bad_request for one that is damaged or does not end with
-// its last byte.
-std::string unpacked(std::string_view body, content_coding coding, std::size_t most,
-                     const std::function<void(std::size_t)>& charge);
+// Unpacks a body piece by piece, so that a thread can do other things in between.
+//
+// Thread safety: one thread at a time.
+class body_unpacker {
+public:
+    // The body stays where it is, and outlives this. What it becomes has at most `most` bytes. Calls charge(bytes)
+    // before it takes that many bytes more. Throws std::bad_alloc.
+    body_unpacker(std::string_view body, content_coding coding, std::size_t most,
+                  std::function<void(std::size_t)> charge);
+    body_unpacker(const body_unpacker&) = delete;  // zlib knows its address
+    body_unpacker& operator=(const body_unpacker&) = delete;
+    ~body_unpacker();
+
+    // Unpacks at most piece_bytes, from at most as many. True: all is there. Throws refusal: too_large for a body that
+    // would become longer, bad_request for one that is damaged or does not end with its last byte.
+    bool step();
+    // After step() was true.
+    std::string take() noexcept { return std::move(made_); }
+
+    static constexpr std::size_t piece_bytes = 128 << 10;
+
+private:
+    struct implementation;
+
+    void make_room();
+
+    const std::size_t most_;
+    const std::function<void(std::size_t)> charge_;
+    std::string_view rest_;  // of the body
+    std::string made_;
+    std::size_t charged_ = 0;
+    std::unique_ptr<implementation> zlib_;
+};
 
 }  // namespace sluice::serve
