@@ -47,8 +47,8 @@ inline constexpr std::string_view timeline_style = R"(<style>
 .sluice-timeline .any{fill:#64748b;stroke:#ffffff}
 .sluice-timeline .solid{stroke-width:0}
 .sluice-timeline .solid.library-call{stroke-width:1.5;stroke-dasharray:4 3}
-.sluice-timeline .n0~svg .name,.sluice-timeline .n1~svg .name,.sluice-timeline .n5~svg .name,.sluice-timeline .n6~svg .name{fill:#111827}
-.sluice-timeline .n2~svg .name,.sluice-timeline .n3~svg .name,.sluice-timeline .n4~svg .name,.sluice-timeline .n7~svg .name{fill:#ffffff}
+.sluice-timeline .bar>.n0~svg .name,.sluice-timeline .bar>.n1~svg .name,.sluice-timeline .bar>.n5~svg .name,.sluice-timeline .bar>.n6~svg .name{fill:#111827}
+.sluice-timeline .bar>.n2~svg .name,.sluice-timeline .bar>.n3~svg .name,.sluice-timeline .bar>.n4~svg .name,.sluice-timeline .bar>.n7~svg .name{fill:#ffffff}
 .sluice-timeline .hollow{fill-opacity:.18;stroke-width:1.5}
 .sluice-timeline .hollow.upload{stroke:#0b7d72}
 .sluice-timeline .hollow.download{stroke:#b4540a}

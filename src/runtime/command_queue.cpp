@@ -318,7 +318,7 @@ storage_ref command_queue::workspace(std::size_t bytes) {
         if (workspace_ && workspace_->capacity_bytes() >= bytes) return workspace_;
         known = workspace_;
     }
-    const storage_ref grown = larger_workspace(known, bytes, *this);  // without the lock: it may wait for memory
+    storage_ref grown = larger_workspace(known, bytes, *this);  // without the lock: it may wait for memory
     grown->mark_scratch();
     {
         const std::lock_guard lock(workspace_mutex_);

@@ -36,6 +36,7 @@ std::string fields_named_in(const std::string& message) {
         google::protobuf::DescriptorPool::generated_pool()->FindMessageTypeByName(message.substr(begin, end - begin));
     if (type == nullptr) return {};
     std::vector<std::string> names;
+    names.reserve(static_cast<std::size_t>(type->field_count()));
     for (int i = 0; i < type->field_count(); ++i) names.emplace_back(type->field(i)->name());
     return listed(names);
 }

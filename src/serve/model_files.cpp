@@ -44,7 +44,7 @@ struct root {
 // model's name and what lies next to it are those of the link.
 fs::path inside(const root& of, const fs::path& path) {
     std::error_code failure;
-    const fs::path real = fs::canonical(path, failure);
+    fs::path real = fs::canonical(path, failure);
     if (failure) refuse(path, "the file cannot be found: " + failure.message());
     if (of.follows_links) return path;
     const auto [end, ignored] = std::mismatch(of.folder.begin(), of.folder.end(), real.begin(), real.end());

@@ -87,8 +87,10 @@ TEST(timeline_colours, writes_readable_text_on_each_colour) {
     for (std::size_t i = 0; i < detail::name_colours; ++i) {
         const std::string look = ".n" + std::to_string(i);
         const std::string fill = style.substr(style.find(look + "{fill:") + look.size() + 6, 7);
+        // Of a bar alone: a look in the legend stands before the names of all bars too.
         const std::size_t names = style.find(look + "~svg .name");
         ASSERT_NE(names, std::string::npos);
+        EXPECT_EQ(style.substr(names - 5, 5), ".bar>") << look;
         const std::string ink = style.substr(style.find("{fill:", names) + 6, 7);
         EXPECT_GE(contrast(fill, ink), 4.5) << look;
         EXPECT_GE(contrast(fill, "#f1f4f8"), 2) << look;  // the rows in the light

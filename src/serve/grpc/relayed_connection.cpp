@@ -22,7 +22,7 @@ constexpr std::array<unsigned char, 17> goodbye{0, 0, 8, 7, 0, 0, 0, 0, 0, 0, 0,
 
 relayed_connection::relayed_connection(io::file_descriptor client, io::file_descriptor to_grpc,
                                        std::shared_ptr<connection_limits::place> place,
-                                       std::shared_ptr<request_budget> budget,
+                                       const std::shared_ptr<request_budget>& budget,
                                        const std::shared_ptr<const tls_context>& context, clock::time_point hands_until)
     : client_(std::move(client)),
       to_grpc_(std::move(to_grpc)),

@@ -26,7 +26,7 @@ public:
 
     // Neither descriptor blocks. `context`: for TLS, or empty.
     relayed_connection(io::file_descriptor client, io::file_descriptor to_grpc,
-                       std::shared_ptr<connection_limits::place> place, std::shared_ptr<request_budget> budget,
+                       std::shared_ptr<connection_limits::place> place, const std::shared_ptr<request_budget>& budget,
                        const std::shared_ptr<const tls_context>& context, clock::time_point hands_until);
 
     int client() const noexcept { return client_.get(); }
