@@ -5,7 +5,7 @@ each output with the framework's.
 
     python3 tools/run_exported_networks.py TOOL FOLDER [--device DEVICE] [--write PAGE]
 
-Prints each network that differs or is refused, and the counts; --write writes all as tables. Exits with 1 where one
+Prints each network that differs or is refused, and the counts; --write writes a page of all. Exits with 1 where one
 differs or is refused for a reason that is not in KNOWN, or where one that is in KNOWN passes.
 """
 
@@ -94,43 +94,33 @@ def run_all(options):
 
 
 def counts_table(found):
-    lines = ["| exporter | networks | passed | differ | refused | not exported |", "|---|---|---|---|---|---|"]
+    lines = ["| exporter | networks | passed | differ | refused | not exported | largest difference |",
+             "|---|---|---|---|---|---|---|"]
     for framework, networks in found.items():
         kinds = collections.Counter(result.kind for _, result in networks.values())
         exporter = next(iter(networks.values()))[0]["exporter"].split(", traced")[0]
         lines.append(f"| {TITLES[framework]} ({exporter}) | {len(networks)} | " +
-                     " | ".join(str(kinds[each]) for each in KINDS) + " |")
+                     " | ".join(str(kinds[each]) for each in KINDS) + f" | {largest(networks)} |")
     return lines
 
 
-def cell(entry):
-    if entry is None or entry[1].kind == "not exported":
-        return "–"
-    result = entry[1]
-    return f"{result.share:.0e}" if result.kind == "passed" and result.share else \
-        "0" if result.kind == "passed" else f"**{result.kind}**"
+def largest(networks):
+    shares = [result.share for _, result in networks.values() if result.kind == "passed" and result.share]
+    return f"{max(shares):.0e}" if shares else "0"
 
 
-def opsets_of(network):
-    return ", ".join(f"{domain} {version}" for domain, version in sorted(network.get("opsets", {}).items()))
+def names(networks, *kinds):
+    return ", ".join(name for name, (_, result) in sorted(networks.items()) if result.kind in kinds)
 
 
-def pytorch_table(found):
-    lines = ["| network | nodes | " + " | ".join(TITLES[each].split(", ", 1)[1] for each in PYTORCH) + " |",
-             "|---|---|---|---|---|"]
-    for name in sorted({name for each in PYTORCH for name in found[each]}):
-        entries = [found[each].get(name) for each in PYTORCH]
-        nodes = next((str(entry[0]["nodes"]) for entry in entries if entry and "nodes" in entry[0]), "–")
-        lines.append(f"| {name} | {nodes} | " + " | ".join(cell(each) for each in entries) + " |")
-    return lines
-
-
-def table(networks):
-    lines = ["| network | nodes | operator sets | difference | allowed |", "|---|---|---|---|---|"]
-    for name, entry in sorted(networks.items()):
-        network, result = entry
-        allowed = "" if result.tolerance is None else f"{result.tolerance:.0e}" if result.tolerance else "0"
-        lines.append(f"| {name} | {network.get('nodes', '–')} | {opsets_of(network)} | {cell(entry)} | {allowed} |")
+def passed_names(found):
+    """For each framework its networks that pass with one exporter at least."""
+    lines = []
+    for title, frameworks in (("PyTorch", PYTORCH), ("scikit-learn", ["sklearn"]), ("Keras", ["keras"])):
+        passed = {name: entry for each in frameworks for name, entry in found.get(each, {}).items()
+                  if entry[1].kind == "passed"}
+        if passed:
+            lines += ["", f"**{title}**", "", *textwrap.wrap(names(passed, "passed"), 120)]
     return lines
 
 
@@ -138,11 +128,16 @@ def reasons(found):
     lines = ["| network | what | why |", "|---|---|---|"]
     for framework, networks in found.items():
         for name, (_, result) in networks.items():
-            if result.kind == "passed":
-                continue
-            why = KNOWN.get(f"{framework}-{name}") or result.why
-            lines.append(f"| {name} ({TITLES[framework]}) | {result.kind} | {plain(why)} |")
+            if result.kind in ("differs", "refused"):
+                why = KNOWN.get(f"{framework}-{name}") or result.why
+                lines.append(f"| {name} ({TITLES[framework]}) | {result.kind} | {plain(why)} |")
     return lines
+
+
+def not_exported(found):
+    lines = ["| exporter | networks that it does not export |", "|---|---|"]
+    return lines + [f"| {TITLES[framework]} | {names(networks, 'not exported')} |" for framework, networks in found.items()
+                    if names(networks, "not exported")]
 
 
 def plain(text):
@@ -155,23 +150,18 @@ def plain(text):
 
 def page(found, options):
     passed = sum(result.kind == "passed" for networks in found.values() for _, result in networks.values())
-    names = {("pytorch" if framework in PYTORCH else framework, name) for framework, networks in found.items()
-             for name, (_, result) in networks.items() if result.kind == "passed"}
-    lines = ["# Exported networks", "", *textwrap.wrap(
-             "Written by `scripts/exported_networks`, which [Bring your network](networks.md) describes. "
-             f"{len(names)} different networks, {passed} files, give what their frameworks give, on a "
-             f"{'CPU' if options.device.startswith('cpu') else 'GPU'}.", 120), "", *textwrap.wrap(
-             "A difference is the largest one of an output, as a share of the output's largest number, or absolutely "
-             "where all are below 1. Of several outputs the largest is shown. Whole numbers, such as classes, must be "
-             "equal. Allowed are 1e-5 for PyTorch and Keras (2e-3 for `half_precision`, whose numbers have 16 bits), "
-             "and for scikit-learn, which itself computes with 64 bits, what the table says. – means that the exporter "
-             "itself failed. The traced `spatial_transformer` is of opset 20.", 120), ""] + counts_table(found)
-    if all(each in found for each in PYTORCH):
-        lines += ["", "## PyTorch", ""] + pytorch_table(found)
-    for framework in ("sklearn", "keras"):
-        if framework in found:
-            lines += ["", f"## {TITLES[framework]}", ""] + table(found[framework])
-    return "\n".join(lines + ["", "## What did not pass", ""] + reasons(found)) + "\n"
+    different = {("pytorch" if framework in PYTORCH else framework, name) for framework, networks in found.items()
+                 for name, (_, result) in networks.items() if result.kind == "passed"}
+    return "\n".join(["# Exported networks", "", *textwrap.wrap(
+        "Written by `scripts/exported_networks`, which [Bring your network](networks.md) describes. "
+        f"{len(different)} different networks, {passed} files, give what their frameworks give, on a "
+        f"{'CPU' if options.device.startswith('cpu') else 'GPU'}.", 120), "", *textwrap.wrap(
+        "A difference is the largest one of an output, as a share of the output's largest number, or absolutely where all "
+        "are below 1. Whole numbers, such as classes, must be equal. Allowed are 1e-5 for PyTorch and Keras (2e-3 for "
+        "`half_precision`, whose numbers have 16 bits), and for scikit-learn, which itself computes with 64 bits, 1e-4, of "
+        "`complement_bayes` and `multinomial_bayes` 1e-3.", 120), ""] + counts_table(found) +
+        ["", "## What passed"] + passed_names(found) +
+        ["", "## What did not pass", ""] + reasons(found) + [""] + not_exported(found)) + "\n"
 
 
 def main():
