@@ -136,8 +136,10 @@ def reasons(found):
 
 def not_exported(found):
     lines = ["| exporter | networks that it does not export |", "|---|---|"]
-    return lines + [f"| {TITLES[framework]} | {names(networks, 'not exported')} |" for framework, networks in found.items()
-                    if names(networks, "not exported")]
+    for framework, networks in found.items():
+        if missing := names(networks, "not exported"):
+            lines.append(f"| {TITLES[framework]} | {missing} |")
+    return lines
 
 
 def plain(text):
@@ -156,10 +158,10 @@ def page(found, options):
         "Written by `scripts/exported_networks`, which [Bring your network](networks.md) describes. "
         f"{len(different)} different networks, {passed} files, give what their frameworks give, on a "
         f"{'CPU' if options.device.startswith('cpu') else 'GPU'}.", 120), "", *textwrap.wrap(
-        "A difference is the largest one of an output, as a share of the output's largest number, or absolutely where all "
-        "are below 1. Whole numbers, such as classes, must be equal. Allowed are 1e-5 for PyTorch and Keras (2e-3 for "
-        "`half_precision`, whose numbers have 16 bits), and for scikit-learn, which itself computes with 64 bits, 1e-4, of "
-        "`complement_bayes` and `multinomial_bayes` 1e-3.", 120), ""] + counts_table(found) +
+        "A difference is the largest one of an output, as a share of the output's largest number, or absolutely where "
+        "all are below 1. Whole numbers, such as classes, must be equal. Allowed are 1e-5 for PyTorch and Keras (2e-3 "
+        "for `half_precision`, whose numbers have 16 bits), and for scikit-learn, which itself computes with 64 bits, "
+        "1e-4, of `complement_bayes` and `multinomial_bayes` 1e-3.", 120), ""] + counts_table(found) +
         ["", "## What passed"] + passed_names(found) +
         ["", "## What did not pass", ""] + reasons(found) + [""] + not_exported(found)) + "\n"
 
