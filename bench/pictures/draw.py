@@ -11,6 +11,7 @@ Each picture reads the lines of one file, so that both sides of a comparison are
 
 import json
 import pathlib
+import statistics
 import sys
 import tempfile
 
@@ -112,16 +113,21 @@ def gpu_latency(root):
 
 
 def cpu_latency(root):
-    results = Results(root, "2026-11-24-cpu-networks-b.jsonl")
+    results = Results(root, "2026-11-26-cpu-networks-b.jsonl")  # two runs: the mean of both
     panels = []
     for network in ("64-64-64-10", "32-256-256-256-1", "784-512-512-10", "784-2048-2048-10"):
-        lines = sorted(results.of("network_cpu", network=network, how="direct"), key=lambda line: line["params"]["rows"])
-        rows = [line["params"]["rows"] for line in lines]
+        lines = results.of("network_cpu", network=network, how="direct")
+        rows = sorted({line["params"]["rows"] for line in lines})
+
+        def points(value, lines=lines, rows=rows):
+            return [(row, statistics.mean(value(line) for line in lines if line["params"]["rows"] == row))
+                    for row in rows]
+
         panels.append(Lines(network, "rows of a request", "µs", [
-            Series("Sluice, the direct call", "ours", [(row, line["value"]) for row, line in zip(rows, lines)]),
-            Series("ONNX Runtime 1.32", "peer",
-                   [(row, line["peers"]["onnxruntime"]) for row, line in zip(rows, lines)]),
-            Series("OpenVINO 2026.4", "peer2", [(row, line["peers"]["openvino"]) for row, line in zip(rows, lines)]),
+            Series("Sluice, the direct call", "ours", points(lambda line: line["value"])),
+            Series("oneDNN 2.6", "hand", points(lambda line: line["peers"]["onednn"])),
+            Series("ONNX Runtime 1.32", "peer", points(lambda line: line["peers"]["onnxruntime"])),
+            Series("OpenVINO 2026.4", "peer2", points(lambda line: line["peers"]["openvino"])),
         ], width=190))
     return Picture("Networks on a CPU with two cores, f32, over the batch", panels, results.note())
 
@@ -225,7 +231,8 @@ def fused(root):
 
 
 def scaling(root):
-    threads = Results(root, "2026-11-25-h200-resident.jsonl")
+    threads = Results(root, "2026-11-26-h200-before-and-after.jsonl")
+    threads.lines = [line for line in threads.lines if line["commit"] == "81f1f0f9"]
 
     def answers_of(figure, **params):
         lines = sorted(threads.of(figure, lanes=8, **params), key=lambda line: line["params"]["threads"])
