@@ -19,8 +19,21 @@ nor the environment variable CUDAARCHS names them: usual, or released, as packag
     if((NOT DEFINED CMAKE_CUDA_ARCHITECTURES AND NOT DEFINED ENV{CUDAARCHS}) OR
             (DEFINED SLUICE_CHOSEN_ARCHITECTURES AND CMAKE_CUDA_ARCHITECTURES STREQUAL SLUICE_CHOSEN_ARCHITECTURES))
         set(sluice_chooses_architectures ON)
-        # Code for A100, A10 and RTX 30, RTX 40 and L4, H100 and H200; newer GPUs compile the last one's PTX.
-        set(CMAKE_CUDA_ARCHITECTURES 80-real 86-real 89-real 90
+        # Those of this machine's GPUs. Without one: code for A100, A10, RTX 30, RTX 40 and L4 (8.0 runs on 8.6 and 8.9),
+        # and for H100 and H200. Newer GPUs compile the last one's PTX when the program starts on them.
+        set(usual 80-real 90)
+        find_program(SLUICE_NVIDIA_SMI nvidia-smi)
+        mark_as_advanced(SLUICE_NVIDIA_SMI)
+        if(SLUICE_NVIDIA_SMI)
+            execute_process(COMMAND ${SLUICE_NVIDIA_SMI} --query-gpu=compute_cap --format=csv,noheader
+                OUTPUT_VARIABLE capabilities RESULT_VARIABLE status ERROR_QUIET OUTPUT_STRIP_TRAILING_WHITESPACE)
+            string(REGEX MATCHALL "[0-9]+\\.[0-9]" capabilities "${capabilities}")
+            if(status EQUAL 0 AND capabilities)
+                list(REMOVE_DUPLICATES capabilities)
+                string(REPLACE "." "" usual "${capabilities}")
+            endif()
+        endif()
+        set(CMAKE_CUDA_ARCHITECTURES ${usual}
             CACHE STRING "CUDA architectures to compile for; one's own, e.g. 90-real, compiles faster" FORCE)
     endif()
     include(CheckLanguage)

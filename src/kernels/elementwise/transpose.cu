@@ -9,6 +9,7 @@
 #include <span>
 #include <utility>
 
+#include "kernels/warp.hpp"
 #include "sluice/base/kernel.hpp"
 #include "sluice/runtime/detail/closure.hpp"
 
@@ -47,11 +48,10 @@ void transpose_on_host(const void* closure) {
 }
 
 #if defined(__CUDACC__)
-constexpr unsigned warp_size = 32;
 constexpr unsigned warps = 8;
 
 template <typename T>
-__global__ void __launch_bounds__(warp_size* warps)
+__global__ void __launch_bounds__(kernels::warp_size* warps)
     transpose_on_device(const __grid_constant__ transpose_closure<T> all) {
     constexpr unsigned tile = transpose_closure<T>::tile;
     constexpr unsigned spare = sizeof(T) < 4 ? 4 / sizeof(T) : 1;
@@ -65,7 +65,7 @@ __global__ void __launch_bounds__(warp_size* warps)
 #pragma unroll
             for (unsigned r = 0; r < tile; r += warps) {
 #pragma unroll
-                for (unsigned c = 0; c < tile; c += warp_size) {
+                for (unsigned c = 0; c < tile; c += kernels::warp_size) {
                     const std::size_t from_row = row + r + warp, from_column = column + c + lane;
                     if (from_row < all.rows && from_column < all.columns) {
                         moved[r + warp][c + lane] = x[from_row * all.columns + from_column];
@@ -76,7 +76,7 @@ __global__ void __launch_bounds__(warp_size* warps)
 #pragma unroll
             for (unsigned r = 0; r < tile; r += warps) {
 #pragma unroll
-                for (unsigned c = 0; c < tile; c += warp_size) {
+                for (unsigned c = 0; c < tile; c += kernels::warp_size) {
                     const std::size_t to_row = column + r + warp, to_column = row + c + lane;
                     if (to_row < all.columns && to_column < all.rows) {
                         out[to_row * all.rows + to_column] = moved[c + lane][r + warp];
@@ -102,7 +102,7 @@ void transpose_as(stream on, storage& x, const shape& of, storage& out, const so
     command.grid.x = static_cast<unsigned>((columns + tile - 1) / tile);
     command.grid.y = static_cast<unsigned>(std::min<std::size_t>((rows + tile - 1) / tile, 65535));
     command.grid.z = static_cast<unsigned>(std::min<std::size_t>(closure.matrices, 65535));
-    command.block = {warp_size, warps, 1};
+    command.block = {kernels::warp_size, warps, 1};
 #endif
     command.host_function = &transpose_on_host<T>;
     detail::set_closure(command, closure);

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <array>
 
+#include "kernels/warp.hpp"
 #include "sluice/base/kernel.hpp"
 #include "sluice/kernels/activated.hpp"
 #include "sluice/runtime/detail/closure.hpp"
@@ -54,8 +55,7 @@ void matvec_on_host(const void* closure) {
 }
 
 #if defined(__CUDACC__)
-constexpr unsigned warp_size = 32;
-constexpr unsigned threads_per_block = 256;
+constexpr unsigned matvec_threads = 256;
 constexpr int outs_per_block = 4;
 
 // 16 bytes of elements.
@@ -99,14 +99,14 @@ __device__ inline void add_pieces(float (&sums)[outs_per_block][Rows], const thr
 #pragma unroll
     for (int p = 0; p < Ahead; ++p) {
 #pragma unroll
-        for (int o = 0; o < outs_per_block; ++o) weights[p][o].load_once(from.weights[o] + at + p * threads_per_block);
+        for (int o = 0; o < outs_per_block; ++o) weights[p][o].load_once(from.weights[o] + at + p * matvec_threads);
     }
 #pragma unroll
     for (int p = 0; p < Ahead; ++p) {
 #pragma unroll
         for (int row = 0; row < Rows; ++row) {
             piece<T> some;
-            some.load(from.x[row] + at + p * threads_per_block);
+            some.load(from.x[row] + at + p * matvec_threads);
             float x[size];
             some.as_floats(x);
 #pragma unroll
@@ -139,7 +139,7 @@ __device__ inline void add_rows(float (&sums)[outs_per_block][Rows], const matve
     for (unsigned row = 1; row < Rows; ++row) from.x[row] = from.x[row - 1] + (row < all.rows ? pieces : 0);
     dependency_wait();
     unsigned at = 0;
-    for (; at + threadIdx.x + (ahead - 1) * threads_per_block < pieces; at += ahead * threads_per_block)
+    for (; at + threadIdx.x + (ahead - 1) * matvec_threads < pieces; at += ahead * matvec_threads)
         add_pieces<ahead>(sums, from, at);
     if (ahead > 1 && at + threadIdx.x < pieces) add_pieces<1>(sums, from, at);
 }
@@ -149,7 +149,7 @@ template <typename T, int Rows>
 __device__ inline void add_elements(float (&sums)[outs_per_block][Rows], const matvec_closure<T>& all,
                                     std::size_t first_out) {
     dependency_wait();
-    for (std::size_t k = threadIdx.x; k < all.in; k += threads_per_block) {
+    for (std::size_t k = threadIdx.x; k < all.in; k += matvec_threads) {
         for (int o = 0; o < outs_per_block; ++o) {
             const std::size_t which = first_out + o < all.outs ? first_out + o : all.outs - 1;
             const float w = all.weight[which * all.in + k];
@@ -163,10 +163,10 @@ __device__ inline void add_elements(float (&sums)[outs_per_block][Rows], const m
 
 // Without a number of blocks the compiler moves loads down to their use, to save registers for a fourth block.
 template <typename T, int Rows, bool InPieces>
-__global__ void __launch_bounds__(threads_per_block, Rows <= 2 ? 3 : 2)
+__global__ void __launch_bounds__(matvec_threads, Rows <= 2 ? 3 : 2)
     matvec_on_device(const __grid_constant__ matvec_closure<T> all) {
     constexpr unsigned everyone = 0xffffffff;
-    constexpr unsigned warps = threads_per_block / warp_size;
+    constexpr unsigned warps = matvec_threads / kernels::warp_size;
     __shared__ float partial[warps][outs_per_block][Rows];
     const std::size_t first_out = (std::size_t{blockIdx.y} * gridDim.x + blockIdx.x) * outs_per_block;
     if (first_out >= all.outs) return;
@@ -182,10 +182,10 @@ __global__ void __launch_bounds__(threads_per_block, Rows <= 2 ? 3 : 2)
     for (int o = 0; o < outs_per_block; ++o) {
 #pragma unroll
         for (int row = 0; row < Rows; ++row) {
-            for (unsigned step = warp_size / 2; step != 0; step /= 2) {
+            for (unsigned step = kernels::warp_size / 2; step != 0; step /= 2) {
                 sums[o][row] += __shfl_xor_sync(everyone, sums[o][row], step);
             }
-            if (threadIdx.x % warp_size == 0) partial[threadIdx.x / warp_size][o][row] = sums[o][row];
+            if (threadIdx.x % kernels::warp_size == 0) partial[threadIdx.x / kernels::warp_size][o][row] = sums[o][row];
         }
     }
     __syncthreads();
@@ -248,7 +248,7 @@ void matvec(stream on, const tensor<T>& x, const tensor<T>& weight, std::type_id
     const std::size_t blocks = (weight.rows() + outs_per_block - 1) / outs_per_block;
     command.grid.x = static_cast<unsigned>(std::min(blocks, most));
     command.grid.y = static_cast<unsigned>((blocks + most - 1) / most);
-    command.block.x = threads_per_block;
+    command.block.x = matvec_threads;
     command.early_start = true;
 #endif
     command.host_function = &matvec_on_host<T>;

@@ -10,6 +10,7 @@
 #include <span>
 
 #include "kernels/reduction/reducers.hpp"
+#include "kernels/warp.hpp"
 #include "sluice/base/kernel.hpp"
 #include "sluice/kernels/detail/elements.hpp"
 #include "sluice/kernels/elementwise.hpp"
@@ -68,9 +69,8 @@ void reduce_on_host(const void* closure) {
 }
 
 #if defined(__CUDACC__)
-constexpr unsigned warp_size = 32;
-constexpr unsigned threads_per_block = 256;
-constexpr unsigned warps_per_block = threads_per_block / warp_size;
+constexpr unsigned reduce_threads = 256;
+constexpr unsigned reduce_warps = reduce_threads / kernels::warp_size;
 constexpr std::size_t longest_short_row = 1024;
 
 // Takes the elements of a row that fall to this thread of `threads`: in pieces, but for those before the first address
@@ -114,7 +114,7 @@ __device__ inline void join_lanes(typename Reducer::state& all, unsigned lanes) 
         unsigned word[words];
         memcpy(word, &all, sizeof(state));
 #pragma unroll
-        for (unsigned& each : word) each = __shfl_down_sync(0xffffffff, each, step, warp_size);
+        for (unsigned& each : word) each = __shfl_down_sync(0xffffffff, each, step, kernels::warp_size);
         state other;
         memcpy(&other, word, sizeof(state));
         Reducer::join(all, other);
@@ -124,19 +124,19 @@ __device__ inline void join_lanes(typename Reducer::state& all, unsigned lanes) 
 // The block's states joined, in thread 0.
 template <typename Reducer>
 __device__ inline void join_block(typename Reducer::state& all) {
-    __shared__ typename Reducer::state of_warp[warps_per_block];
-    join_lanes<Reducer>(all, warp_size);
-    if (threadIdx.x % warp_size == 0) of_warp[threadIdx.x / warp_size] = all;
+    __shared__ typename Reducer::state of_warp[reduce_warps];
+    join_lanes<Reducer>(all, kernels::warp_size);
+    if (threadIdx.x % kernels::warp_size == 0) of_warp[threadIdx.x / kernels::warp_size] = all;
     __syncthreads();
     if (threadIdx.x != 0) return;
-    for (unsigned warp = 1; warp < warps_per_block; ++warp) Reducer::join(all, of_warp[warp]);
+    for (unsigned warp = 1; warp < reduce_warps; ++warp) Reducer::join(all, of_warp[warp]);
 }
 
 template <reduction What, typename T>
-__global__ void __launch_bounds__(threads_per_block)
+__global__ void __launch_bounds__(reduce_threads)
     reduce_short_rows(const __grid_constant__ reduce_closure<What, T> all) {
     using reducer = kernels::reducer<What>;
-    const unsigned rows_per_block = threads_per_block / all.row_threads;
+    const unsigned rows_per_block = reduce_threads / all.row_threads;
     const std::size_t row = std::size_t{blockIdx.x} * rows_per_block + threadIdx.x / all.row_threads;
     const unsigned rank = threadIdx.x % all.row_threads;
     auto mine = reducer::nothing();
@@ -148,13 +148,13 @@ __global__ void __launch_bounds__(threads_per_block)
 }
 
 template <reduction What, typename T>
-__global__ void __launch_bounds__(threads_per_block) reduce_parts(const __grid_constant__ reduce_closure<What, T> all) {
+__global__ void __launch_bounds__(reduce_threads) reduce_parts(const __grid_constant__ reduce_closure<What, T> all) {
     using reducer = kernels::reducer<What>;
     const std::size_t row = blockIdx.x / all.parts, first = std::size_t{blockIdx.x % all.parts} * all.part;
     auto mine = reducer::nothing();
     const std::size_t left = all.columns - first;
     take_share<reducer>(mine, all.x + row * all.columns + first, all.part < left ? all.part : left, first, threadIdx.x,
-                        threads_per_block);
+                        reduce_threads);
     join_block<reducer>(mine);
     if (threadIdx.x != 0) return;
     if (all.parts == 1) {
@@ -165,11 +165,11 @@ __global__ void __launch_bounds__(threads_per_block) reduce_parts(const __grid_c
 }
 
 template <reduction What, typename T>
-__global__ void __launch_bounds__(threads_per_block) join_parts(const __grid_constant__ reduce_closure<What, T> all) {
+__global__ void __launch_bounds__(reduce_threads) join_parts(const __grid_constant__ reduce_closure<What, T> all) {
     using reducer = kernels::reducer<What>;
     const auto* const partials = all.partials + std::size_t{blockIdx.x} * all.parts;
     auto mine = reducer::nothing();
-    for (unsigned part = threadIdx.x; part < all.parts; part += threads_per_block) {
+    for (unsigned part = threadIdx.x; part < all.parts; part += reduce_threads) {
         reducer::join(mine, partials[part]);
     }
     join_block<reducer>(mine);
@@ -180,7 +180,7 @@ __global__ void __launch_bounds__(threads_per_block) join_parts(const __grid_con
 template <typename T>
 unsigned threads_for_row(std::size_t columns) {
     unsigned threads = 4;
-    while (threads < warp_size && threads * kernels::piece_size<T> < columns) threads *= 2;
+    while (threads < kernels::warp_size && threads * kernels::piece_size<T> < columns) threads *= 2;
     return threads;
 }
 
@@ -238,10 +238,10 @@ void reduce(stream on, const tensor<T>& x, tensor<reduced<What, T>>& out, reduce
     const memory_access reads{x.memory(), access_mode::read}, writes{out.memory(), access_mode::write};
     const std::array accesses{reads, writes};
 #if defined(__CUDACC__)
-    command.block.x = threads_per_block;
+    command.block.x = reduce_threads;
     if (columns <= longest_short_row) {
         closure.row_threads = threads_for_row<T>(columns);
-        const std::size_t rows_per_block = threads_per_block / closure.row_threads;
+        const std::size_t rows_per_block = reduce_threads / closure.row_threads;
         command.device_function = reinterpret_cast<const void*>(&reduce_short_rows<What, T>);
         command.grid.x = static_cast<unsigned>((rows + rows_per_block - 1) / rows_per_block);
     } else {

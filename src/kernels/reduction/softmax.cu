@@ -10,6 +10,7 @@
 
 #include "kernels/reduction/extrema.hpp"
 #include "kernels/reduction/reducers.hpp"
+#include "kernels/warp.hpp"
 #include "sluice/base/kernel.hpp"
 #include "sluice/runtime/detail/closure.hpp"
 
@@ -36,29 +37,28 @@ void softmax_on_host(const void* closure) {
 }
 
 #if defined(__CUDACC__)
-constexpr unsigned warp_size = 32;
-constexpr unsigned warps_per_block = 8;
+constexpr unsigned softmax_warps = 8;
 
 __global__ void softmax_on_device(const __grid_constant__ softmax_closure all) {
     constexpr unsigned everyone = 0xffffffff;
-    const unsigned lane = threadIdx.x % warp_size;
-    const std::size_t first = std::size_t{blockIdx.x} * warps_per_block + threadIdx.x / warp_size;
-    for (std::size_t row = first; row < all.rows; row += std::size_t{gridDim.x} * warps_per_block) {
+    const unsigned lane = threadIdx.x % kernels::warp_size;
+    const std::size_t first = std::size_t{blockIdx.x} * softmax_warps + threadIdx.x / kernels::warp_size;
+    for (std::size_t row = first; row < all.rows; row += std::size_t{gridDim.x} * softmax_warps) {
         float* const x = all.x + row * all.columns;
         float largest = x[0];
-        for (std::size_t i = lane; i < all.columns; i += warp_size) largest = kernels::maximum(largest, x[i]);
-        for (unsigned step = warp_size / 2; step != 0; step /= 2) {
+        for (std::size_t i = lane; i < all.columns; i += kernels::warp_size) largest = kernels::maximum(largest, x[i]);
+        for (unsigned step = kernels::warp_size / 2; step != 0; step /= 2) {
             largest = kernels::maximum(largest, __shfl_xor_sync(everyone, largest, step));
         }
         kernels::running_sum sum{0, 0};
-        for (std::size_t i = lane; i < all.columns; i += warp_size) sum.add(x[i] = expf(x[i] - largest));
-        for (unsigned step = warp_size / 2; step != 0; step /= 2) {
+        for (std::size_t i = lane; i < all.columns; i += kernels::warp_size) sum.add(x[i] = expf(x[i] - largest));
+        for (unsigned step = kernels::warp_size / 2; step != 0; step /= 2) {
             const float other_lost = __shfl_xor_sync(everyone, sum.lost, step);
             sum.add(__shfl_xor_sync(everyone, sum.sum, step));
             sum.lost += other_lost;
         }
         const float scale = __shfl_sync(everyone, 1 / sum.value(), 0);  // one for all: lanes add in different orders
-        for (std::size_t i = lane; i < all.columns; i += warp_size) x[i] *= scale;
+        for (std::size_t i = lane; i < all.columns; i += kernels::warp_size) x[i] *= scale;
     }
 }
 #endif
@@ -72,9 +72,9 @@ void detail::softmax(stream on, tensor<float>& x, const source_location& locatio
     launch_command command;
 #if defined(__CUDACC__)
     command.device_function = reinterpret_cast<const void*>(&softmax_on_device);
-    const std::size_t blocks = (x.rows() + warps_per_block - 1) / warps_per_block;
+    const std::size_t blocks = (x.rows() + softmax_warps - 1) / softmax_warps;
     command.grid.x = static_cast<unsigned>(std::min<std::size_t>(blocks, 65535));
-    command.block.x = warp_size * warps_per_block;
+    command.block.x = kernels::warp_size * softmax_warps;
 #endif
     command.host_function = &softmax_on_host;
     detail::set_closure(command, closure);
