@@ -87,7 +87,7 @@ TEST(timeline_colours, writes_readable_text_on_each_colour) {
     for (std::size_t i = 0; i < detail::name_colours; ++i) {
         const std::string look = ".n" + std::to_string(i);
         const std::string fill = style.substr(style.find(look + "{fill:") + look.size() + 6, 7);
-        // Of a bar alone: a look in the legend stands before the names of all bars too.
+        // Of a bar alone: a look in the legend comes before the names of all bars too.
         const std::size_t names = style.find(look + "~svg .name");
         ASSERT_NE(names, std::string::npos);
         EXPECT_EQ(style.substr(names - 5, 5), ".bar>") << look;
