@@ -28,7 +28,7 @@ SLUICE_KERNEL inline double score_probit(double p) {
 }
 
 SLUICE_KERNEL inline void transform_scores(double* scores, std::size_t count, score_transform how) {
-    if (how == score_transform::none) return;
+    if (how == score_transform::identity) return;
     if (how == score_transform::logistic || how == score_transform::probit) {
         for (std::size_t k = 0; k < count; ++k)
             scores[k] = how == score_transform::probit ? score_probit(scores[k]) : 1 / (1 + std::exp(-scores[k]));
@@ -59,7 +59,7 @@ struct score_kernel {
     SLUICE_KERNEL void operator()(std::size_t row) const {
         const double* const in = from + row * columns;
         double* const out = to + row * made;
-        if (other == other_score::none) {
+        if (other == other_score::absent) {
             for (std::size_t k = 0; k < columns; ++k) out[k] = in[k];
         } else {
             out[1] = in[0];
@@ -79,7 +79,7 @@ struct score_kernel {
 void finish_scores(node_call& in, std::size_t output, io::dtype type, const any_tensor& scores, score_form form,
                    const integers* labels, double threshold) {
     const std::size_t rows = scores.shape()[0], columns = scores.shape()[1];
-    const std::size_t made = form.other == other_score::none ? columns : 2;
+    const std::size_t made = form.other == other_score::absent ? columns : 2;
     const any_tensor to = in.make(io::dtype::f64, {rows, made});
     any_tensor known, label;
     if (labels != nullptr) {
@@ -133,8 +133,8 @@ void linear_classifier(node_call& in) {
     const score_transform after = score_transform_of(in);
     const bool has_other = is_one_score && labels.size() == 2;
     if (labels.size() == 1) labels.insert(labels.begin(), 0);
-    give_classes(in, scores, {.after = after, .other = has_other ? other_score::negative : other_score::none}, labels,
-                 after == score_transform::none ? 0 : 0.5);
+    give_classes(in, scores, {.after = after, .other = has_other ? other_score::negative : other_score::absent}, labels,
+                 after == score_transform::identity ? 0 : 0.5);
 }
 
 // Networks have no maps: the scores are what the map of each row would hold, in the order of the labels.
@@ -200,7 +200,7 @@ feature_matrix features_of(node_call& in) {
 score_transform score_transform_of(const node_call& in) {
     using enum score_transform;
     const std::string name = in.text("post_transform", "NONE");
-    if (name == "NONE") return none;
+    if (name == "NONE") return identity;
     if (name == "SOFTMAX") return softmax;
     if (name == "LOGISTIC") return logistic;
     if (name == "SOFTMAX_ZERO") return softmax_zero;

@@ -39,15 +39,15 @@ void with_features(const feature_matrix& of, const Function& function) {
     function.template operator()<float>();
 }
 
-enum class score_transform : std::uint8_t { none, softmax, logistic, softmax_zero, probit };
+enum class score_transform : std::uint8_t { identity, softmax, logistic, softmax_zero, probit };
 score_transform score_transform_of(const node_call& in);
 
 // What one score of two classes says of the other.
-enum class other_score : std::uint8_t { none, negative, rest_to_one };
+enum class other_score : std::uint8_t { absent, negative, rest_to_one };
 
 struct score_form {
-    score_transform after = score_transform::none;
-    other_score other = other_score::none;
+    score_transform after = score_transform::identity;
+    other_score other = other_score::absent;
 };
 
 // The f64 scores [rows, n], transformed, become this output: [rows, n], or [rows, 2] with the other score first.

@@ -270,7 +270,7 @@ void svm_regressor(node_call& in) {
     }
     const score_transform after = score_transform_of(in);
     if (in.integer("one_class", 0) != 0) {
-        if (after != score_transform::none) in.refuse_unsupported("has one_class and a post_transform");
+        if (after != score_transform::identity) in.refuse_unsupported("has one_class and a post_transform");
         const any_tensor sides = in.make(io::dtype::f64, {of.rows, 1});
         each(in, of.rows, svm_side_kernel{in.read<double>(scores), in.write<double>(sides)}, {&scores}, {&sides});
         scores = sides;
@@ -312,7 +312,7 @@ void svm_classifier(node_call& in) {
     if (made.scores.shape()[1] == 1 && after != score_transform::probit) {
         if (rho.size() == 1 && labels.size() == 2) {
             form.other = other_score::negative;
-        } else if (after != score_transform::none) {
+        } else if (after != score_transform::identity) {
             in.refuse_unsupported("has one class and a post_transform");
         }
     }

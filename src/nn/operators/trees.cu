@@ -428,7 +428,7 @@ void tree_ensemble_classifier(node_call& in) {
         if (!made.base.empty()) made.base = {made.base[static_cast<std::size_t>(made.weights[0].target)]};
         for (tree_weight& each_weight : made.weights) each_weight.target = 0;
         made.targets = 1;
-        const bool is_probability = form.after == score_transform::none || form.after == score_transform::probit;
+        const bool is_probability = form.after == score_transform::identity || form.after == score_transform::probit;
         form.other = is_probability ? other_score::rest_to_one : other_score::negative;
     } else if (labels.size() == 1) {
         in.refuse("has one class and no weights");
