@@ -30,6 +30,12 @@ void check_node(const std::filesystem::path& path, const node& which, std::size_
         refuse("has " + std::to_string(which.inputs.size()) + " inputs; the operator takes " + text_of(what));
     for (std::size_t i = 0; i < what.least_inputs; ++i)
         if (which.inputs[i].empty()) refuse("leaves out its input " + std::to_string(i));
+    // Where any number of inputs is possible, only those that say how often a graph runs may be left out.
+    if (what.most_inputs == operators::any_number && what.own == nullptr) {
+        for (std::size_t i = what.least_inputs; i < which.inputs.size(); ++i)
+            if (which.inputs[i].empty() && (what.host_inputs & operators::input_bit(i)) == 0)
+                refuse("leaves out its input " + std::to_string(i));
+    }
     if (which.outputs.size() > what.most_outputs)
         refuse("has " + std::to_string(which.outputs.size()) + " outputs, which is too many");
     for (const auto& [name, value] : which.attributes) {

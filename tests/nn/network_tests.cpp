@@ -75,6 +75,16 @@ TEST_F(networks, compute_what_depends_on_constants_only_when_they_are_made) {
     EXPECT_EQ(commands, 3u);  // of four nodes
 }
 
+TEST_F(networks, have_all_inputs_of_an_operator_that_takes_any_number) {
+    for (const char* const each : {"Sum", "Mean", "Max", "Min", "Concat"}) {
+        model from = scaled();
+        from.body.nodes.back() = make_node(each, {"shifted", "", "x"}, {"y"});
+        from.body.nodes.back().attributes.emplace("axis", std::int64_t{1});
+        if (from.body.nodes.back().op != "Concat") from.body.nodes.back().attributes.clear();
+        EXPECT_THAT(refusal(std::move(from), {rows}, errc::bad_file), HasSubstr("leaves out its input 1")) << each;
+    }
+}
+
 TEST_F(networks, infer_types_and_shapes) {
     const network made = sync(make_network(scaled()), pool);
     const auto shapes = made.infer({rows});

@@ -29,6 +29,7 @@
 #include "nn/operators/table.hpp"
 #include "nn/passes/follow_rows.hpp"
 #include "nn/rows/rule.hpp"
+#include "nn/support/compared_rows.hpp"
 #include "nn/support/row_recipes.hpp"
 #include "nn/tried_shapes.hpp"
 #include "sluice/base/error.hpp"
@@ -41,7 +42,9 @@
 namespace sluice::nn::random_rows_tests {
 namespace {
 
+using testing::difference;
 using testing::row_network;
+using testing::row_of;
 using testing::row_recipe;
 using testing::row_recipes;
 
@@ -83,53 +86,12 @@ std::vector<any_tensor> computed(const network& by, const std::vector<std::vecto
     return by(views);
 }
 
-std::vector<double> numbers_of(const any_tensor& of) {
-    std::vector<double> made(of.elements());
-    operators::with_type(of.type(), [&]<typename T>() {
-        for (std::size_t i = 0; i < made.size(); ++i) {
-            T one;
-            std::memcpy(&one, of.bytes().data() + i * sizeof(T), sizeof(T));
-            made[i] = static_cast<double>(static_cast<operators::computed<T>>(one));
-        }
-    });
-    return made;
-}
-
-// The elements of a row along an axis.
-std::vector<double> row_of(const any_tensor& all, std::size_t axis, std::size_t row) {
-    const std::vector<double> numbers = numbers_of(all);
-    std::size_t before = 1, after = 1;
-    for (std::size_t d = 0; d < all.shape().size(); ++d) (d < axis ? before : after) *= d == axis ? 1 : all.shape()[d];
-    const std::size_t rows = all.shape()[axis];
-    std::vector<double> made;
-    for (std::size_t i = 0; i < before; ++i)
-        for (std::size_t k = 0; k < after; ++k) made.push_back(numbers[(i * rows + row) * after + k]);
-    return made;
-}
-
-// Empty where the numbers are near each other, as a share of the largest one.
-std::string difference(const std::vector<double>& joined, const std::vector<double>& alone, double allowed) {
-    if (joined.size() != alone.size()) return "has another number of elements";
-    double magnitude = 0;
-    for (const double each : alone)
-        if (std::isfinite(each)) magnitude = std::max(magnitude, std::abs(each));
-    for (std::size_t i = 0; i < joined.size(); ++i) {
-        if (std::isnan(joined[i]) && std::isnan(alone[i])) continue;
-        if (joined[i] != alone[i] && !(std::abs(joined[i] - alone[i]) <= allowed * magnitude)) {
-            std::ostringstream text;
-            text << "is " << joined[i] << " and alone " << alone[i] << ", of a row up to " << magnitude;
-            return text.str();
-        }
-    }
-    return {};
-}
-
 // Of one output: empty where the row has what it has alone.
 std::string difference(const any_tensor& together, const any_tensor& alone, std::size_t axis, std::size_t row,
                        std::size_t rows, double allowed) {
     if (together.shape().size() <= axis || together.shape()[axis] != rows) return "does not have the rows";
     if (alone.shape().size() <= axis || alone.shape()[axis] != 1) return "of a row alone does not have one row";
-    const std::string text = difference(row_of(together, axis, row), row_of(alone, axis, 0), allowed);
+    const std::string text = difference(row_of(together, axis, row, rows), row_of(alone, axis, 0, 1), allowed);
     return text.empty() ? text : "in row " + std::to_string(row) + " " + text;
 }
 
@@ -151,7 +113,8 @@ std::string difference(const model& of, const row_independence& found, std::mt19
             const bool has_rows = its.shape() == together[o].shape() && its.shape().size() > axis;
             const bool is_small = difference(together[o], alone[o], axis, row, rows.size(), of_roundings).empty();
             if (has_rows && is_small &&
-                difference(row_of(together[o], axis, row), row_of(its, axis, row), tolerance).empty())
+                difference(row_of(together[o], axis, row, rows.size()), row_of(its, axis, row, rows.size()), tolerance)
+                    .empty())
                 continue;
             return "output " + std::to_string(o) + " " + text;
         }

@@ -583,6 +583,73 @@ TEST(row_independence, a_condition_that_depends_on_a_row_mixes) {
                  "Equal", "number of rows");
 }
 
+graph loop_body(std::vector<node> nodes, std::string output) {
+    graph made = branch(std::move(nodes), "goes_on");
+    made.inputs = {{"round", io::dtype::i64, {}}, {"goes_on", io::dtype::boolean, {}}, {"old", io::dtype::f32, {}}};
+    made.outputs.push_back({std::move(output), io::dtype::f32, {}});
+    return made;
+}
+
+// The Loop takes nothing of the rows, and is in the company of none of them.
+TEST(row_independence, random_numbers_from_a_graph_of_a_node_mix) {
+    const auto clipped = [](node inner) {
+        return parts{matrix(),
+                     {op("Loop", {"rounds", "", "low"}, {"bound"},
+                         {{"body", std::make_shared<const graph>(loop_body({std::move(inner)}, "new"))}}),
+                      op("Clip", {"x", "bound"}, {"y"})},
+                     {{"rounds", integer(2)}, {"low", tensor_of(std::vector<float>{0}, {})}}};
+    };
+    expect_proven(clipped(op("Neg", {"old"}, {"new"})));
+    expect_mixed(clipped(op("RandomNormalLike", {"old"}, {"new"})), "Loop", "random numbers");
+}
+
+TEST(row_independence, a_row_in_a_graph_may_not_have_a_length_of_its_own) {
+    const auto counted = [](bool depends) {
+        graph body;
+        body.inputs = {{"row", io::dtype::i64, {}}};
+        body.outputs = {{"each", io::dtype::i64, {}}};
+        body.nodes = {op("OneHot", {"row", depends ? "row" : "two", "values"}, {"each"})};
+        return parts{
+            {input("x", {n()}, io::dtype::i64)},
+            {op("Scan", {"x"}, {"y"},
+                {{"body", std::make_shared<const graph>(std::move(body))}, {"num_scan_inputs", std::int64_t{1}}})},
+            {{"two", integer(2)}, {"values", integers({0, 1})}}};
+    };
+    expect_proven(counted(false));
+    expect_mixed(counted(true), "Scan", "another length");
+}
+
+// A number that a graph has for an input of its own is only there for where none is given.
+TEST(row_independence, what_a_graph_is_given_is_not_the_constant_of_that_name) {
+    graph body;
+    body.inputs = {{"row", io::dtype::i64, {}}};
+    body.outputs = {{"each", io::dtype::i64, {}}};
+    body.constants.emplace("row", integer(2));
+    body.nodes = {op("OneHot", {"two", "row", "values"}, {"each"})};
+    EXPECT_FALSE(
+        found({{input("x", {n()}, io::dtype::i64)},
+               {op("Scan", {"x"}, {"y"},
+                   {{"body", std::make_shared<const graph>(std::move(body))}, {"num_scan_inputs", std::int64_t{1}}})},
+               {{"two", integer(2)}, {"values", integers({0, 1})}}})
+            .is_proven);
+}
+
+// In f32, 1 / 49 * 49 is less than 1, and 0 as a whole number.
+TEST(row_independence, a_rounded_number_of_rows_is_not_the_number_of_rows) {
+    const auto filled = [](float by) {
+        return parts{
+            matrix(),
+            {op("Shape", {"x"}, {"shape"}), op("Gather", {"shape", "zero"}, {"rows"}),
+             op("Cast", {"rows"}, {"real"}, {{"to", std::int64_t{1}}}), op("Div", {"real", "by"}, {"part"}),
+             op("Mul", {"part", "by"}, {"again"}), op("Cast", {"again"}, {"whole"}, {{"to", std::int64_t{7}}}),
+             op("Concat", {"whole", "four"}, {"to"}, {{"axis", std::int64_t{0}}}),
+             op("ConstantOfShape", {"to"}, {"y"})},
+            {{"zero", integers({0})}, {"four", integers({4})}, {"by", tensor_of(std::vector<float>{by}, {1})}}};
+    };
+    expect_proven(filled(2));
+    EXPECT_FALSE(found(filled(49)).is_proven);
+}
+
 TEST(row_independence, an_operator_of_the_users_own_is_not_assumed_to_keep_rows_apart) {
     model from = network_of({matrix(), {op("com.example.Mine", {"x"}, {"y"})}});
     from.opsets["com.example"] = 1;

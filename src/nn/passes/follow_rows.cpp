@@ -72,8 +72,8 @@ public:
     // Adds what is known of the values of the graph.
     void walk(const graph& body, values& known) {
         for (const auto& [name, value] : body.constants) {
-            // What is an input too comes from the request.
-            if (&body != &model_.body || !known.contains(name))
+            // What is an input too comes from the request, or from the node whose graph it is.
+            if (std::ranges::find(body.inputs, name, &value_info::name) == body.inputs.end())
                 known.insert_or_assign(name, of_constant(any_tensor(value)));
         }
         for (std::size_t i = 0; i < body.nodes.size(); ++i) {
@@ -131,6 +131,17 @@ private:
 
     // --- one node ---
 
+    // Whether the operator, or one in the graphs of the node, gives other numbers in each run.
+    bool draws_numbers(const node& which, const definition& what) const {
+        if (what.is_random) return true;
+        return std::ranges::any_of(which.attributes, [&](const auto& each) {
+            const graph* const inner = graph_of(each.second);
+            return inner != nullptr && std::ranges::any_of(inner->nodes, [&](const node& its) {
+                       return draws_numbers(its, *known_.find(its.domain, its.op, model_.opsets.at(its.domain)));
+                   });
+        });
+    }
+
     std::vector<followed> follow(const node& which, std::size_t position, const values& known) {
         std::vector<const followed*> inputs;
         bool is_alike = true;
@@ -151,10 +162,12 @@ private:
         const std::int64_t opset = model_.opsets.at(which.domain);
         const definition& what = *known_.find(which.domain, which.op, opset);
         const node_to_try to_try{model_.path, which, position, opset, what};
+        const bool is_random = draws_numbers(which, what);
         try {
+            if (is_random && !what.is_random) throw cannot_follow{"has a graph of its own that draws random numbers"};
             return follow(to_try, inputs, is_alike, known);
         } catch (const cannot_follow& reason) {
-            if (!is_alike || what.is_random) return all_mixed(which, position, reason.why);
+            if (!is_alike || is_random) return all_mixed(which, position, reason.why);
         } catch (const error& failure) {  // the node is wrong
             if (failure.code() == errc::out_of_memory) throw;
             if (!is_alike) return all_mixed(which, position, "has attributes that do not fit");
@@ -334,10 +347,15 @@ private:
             inside.insert_or_assign(body.inputs[i].name, i < states ? state_of(*inputs[i], body, i, is_over_rows)
                                                                     : slice_of(*inputs[i], axis, is_over_rows, rounds));
         }
+        // Inside, one row is as something that no other row changes. But a length that is first found there may be
+        // another one for each row.
+        const std::size_t symbols_outside = symbols_.size();
         walk(body, inside);
         std::vector<followed> made;
         for (std::size_t o = 0; o < body.outputs.size(); ++o) {
             const followed& round = inside.at(body.outputs[o].name);
+            if (is_over_rows && o >= states && round.shape && has_symbol_from(*round.shape, symbols_outside))
+                throw cannot_follow{"has a graph of its own that may give each row another length"};
             made.push_back(o < states
                                ? *inputs[o]
                                : joined_rounds(round, axis_at(list_of(its, "scan_output_axes"), o - states), rounds));
@@ -381,6 +399,12 @@ private:
         made.shape = given.shape;
         made.shape->erase(made.shape->begin() + at);
         return made;
+    }
+
+    static bool has_symbol_from(const amounts& shape, std::size_t first) {
+        return std::ranges::any_of(shape, [&](const amount& each) {
+            return std::ranges::any_of(each.powers(), [&](const auto& one) { return one.first >= first; });
+        });
     }
 
     static followed joined_rounds(const followed& round, std::int64_t axis, const amount& rounds) {

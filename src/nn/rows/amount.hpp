@@ -69,6 +69,7 @@ class symbol_table {
 public:
     symbol_table() { keys_.push_back({"rows", true}); }
     amount named(const std::string& key, bool is_length);
+    std::size_t size() const noexcept { return keys_.size(); }
     // Whether no symbol of it may be negative.
     bool has_sign(const amount& of) const;
 

@@ -3,7 +3,10 @@
 
 #include <algorithm>
 #include <array>
+#include <bit>
 #include <cmath>
+#include <cstdint>
+#include <cstdlib>
 #include <cstring>
 #include <functional>
 #include <map>
@@ -176,7 +179,10 @@ private:
 
     std::optional<amount> quotient(const amount& a, const amount& b) const {
         const amount made = a / b;
-        if (is_real_ || made.is_whole()) return made;
+        if (made.is_whole()) return made;
+        // Another quotient of real numbers is rounded: 1 / 49 * 49 is less than 1.
+        if (is_real_ && b.number() && std::has_single_bit(static_cast<std::uint64_t>(std::abs(*b.number()))))
+            return made;
         if (a.number() && b.number()) return amount(*a.number() / *b.number());
         return unknown({a, b}, is_length(a) && is_length(b));
     }
