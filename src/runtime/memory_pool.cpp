@@ -77,11 +77,14 @@ private:
 
     void count_in_use() noexcept;  // lock held
     bool may_grow(std::size_t bytes) const noexcept;
+    // Whether little memory will be left when that much more is in use.
+    bool is_crowded(std::size_t bytes) const noexcept;
     void* ask_source(std::size_t bytes);
     storage* take_from_source(std::size_t bytes);
     storage* carve(std::size_t bytes, const command_queue* user) noexcept;
     storage* make_when_short(std::size_t bytes, const command_queue* user, std::size_t known_returns);
-    freed free_one(std::size_t bytes, std::size_t call);
+    enum class used : bool { wait_for, pass_over };  // a chunk that may still be used
+    freed free_one(std::size_t bytes, std::size_t call, used next);
     // Waits for the uses of a chunk that is free as a whole; then keeps it, or returns it to the source. One without
     // uses is returned.
     enum class then : bool { keep, give_back };
@@ -148,7 +151,7 @@ storage* memory_pool::core::make(std::size_t requested_bytes, std::size_t bytes,
         return take_from_source(bytes);
     };
     storage* block = may_grow(bytes) ? call_source() : nullptr;
-    if (block == nullptr) block = carve(bytes, user);
+    if (block == nullptr && !is_crowded(bytes)) block = carve(bytes, user);
     if (block == nullptr && !has_called) block = call_source();
     if (block == nullptr) block = make_when_short(bytes, user, known_returns);
     if (has_called) {
@@ -167,6 +170,15 @@ bool memory_pool::core::may_grow(std::size_t bytes) const noexcept {
     const std::size_t in_use = blocks_.total_bytes() - blocks_.free_bytes() + bytes;
     const std::size_t enough = std::max(small_pool_bytes, 2 * std::max(most_in_use_bytes_, in_use));
     return bytes < source_has_less_than_ && blocks_.total_bytes() + bytes <= enough;
+}
+
+// More than three quarters are in use. A piece in use keeps all of its chunk, so from here on new pieces would make
+// large blocks impossible though there is memory for them. That is known only where the source has refused a request.
+bool memory_pool::core::is_crowded(std::size_t bytes) const noexcept {
+    const std::lock_guard lock(guard_);
+    if (source_has_less_than_ == no_limit) return false;
+    const std::size_t all = blocks_.total_bytes() + source_has_less_than_;
+    return blocks_.total_bytes() - blocks_.free_bytes() + bytes > all / 4 * 3;
 }
 
 // A call of the driver may be the first to see a fault. Then the streams are polled, so that the device knows the
@@ -227,28 +239,37 @@ void memory_pool::core::put(storage& block) noexcept {
 
 // --- shortage -----------------------------------------------------------------------------------------------
 
-// Other threads may take what this one frees, so it repeats while there is free memory.
+// Other threads may take what this one frees, so it repeats while there is free memory. Where memory is crowded, what
+// nothing uses goes back to the source first, and blocks are divided only when that was not enough.
 storage* memory_pool::core::make_when_short(std::size_t bytes, const command_queue* user, std::size_t known_returns) {
     std::size_t call = 0, refusals_left = 0;
-    {
+    const auto begin = [&] {
         const std::lock_guard lock(guard_);
         call = ++calls_;
         refusals_left = blocks_.whole().size() + blocks_.divided().size();
-    }
+    };
     // What is missing; all of it where the source does not say what it has.
     const auto missing = [&] {
         const std::size_t there = source_.info().free_bytes;
         return there < bytes ? bytes - there : bytes;
     };
     // Another thread that may not wait either replaces the marks of this call, so refusals are counted.
-    const auto free_another = [&] {
-        const freed its = free_one(missing(), call);
+    const auto free_another = [&](used next) {
+        const freed its = free_one(missing(), call, next);
         if (!its.is_refused) return its.any;
         if (refusals_left == 0) return false;
         --refusals_left;
         return true;
     };
-    while (free_another() || await_others_return(known_returns)) {
+    if (is_crowded(bytes)) {
+        begin();
+        while (free_another(used::pass_over)) {
+            if (storage* const block = take_from_source(bytes)) return block;
+        }
+        if (storage* const block = carve(bytes, user)) return block;
+    }
+    begin();
+    while (free_another(used::wait_for) || await_others_return(known_returns)) {
         if (storage* const block = carve(bytes, user)) return block;
         if (storage* const block = take_from_source(bytes)) return block;
     }
@@ -277,11 +298,17 @@ bool memory_pool::core::await_others_return(std::size_t& known) const noexcept {
     }
 }
 
-// Waits for the uses of one chunk, or returns it to the source when there are none.
-memory_pool::core::freed memory_pool::core::free_one(std::size_t bytes, std::size_t call) {
+// Returns one chunk to the source when it has no uses; else waits for them or passes it over.
+memory_pool::core::freed memory_pool::core::free_one(std::size_t bytes, std::size_t call, used next) {
     std::unique_lock lock(guard_);
     detail::pool_chunk* const chosen = blocks_.free_chunk_for(bytes, call);
-    return chosen != nullptr ? wait_for_or_return(*chosen, call, then::keep, lock) : freed{};
+    if (chosen == nullptr) return {};
+    if (next == used::wait_for) return wait_for_or_return(*chosen, call, then::keep, lock);
+    std::vector<stream_point> uses;
+    detail::pool_blocks::add_open_uses(*chosen, uses);
+    if (uses.empty()) return return_to_source(*chosen, lock);
+    chosen->passed_over_by = call;
+    return {.any = true, .is_refused = true};
 }
 
 // The chunk stays in the lists while this waits, so that other threads can have it. Afterwards its uses are over,
@@ -376,7 +403,7 @@ bool memory_pool::core::make_room(std::size_t bytes) {
     bool has_room = false;
     std::size_t known_returns = count_returns();
     for (std::size_t returned = 0; returned < bytes;) {
-        const freed its = free_one(bytes, call);
+        const freed its = free_one(bytes, call, used::wait_for);
         if (!its.any || (its.is_refused && refusals_left-- == 0)) break;
         returned += its.returned_bytes;
         has_room = has_room || its.returned_bytes != 0 || its.waited_bytes != 0;

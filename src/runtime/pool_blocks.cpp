@@ -136,10 +136,12 @@ storage* pool_blocks::carve(std::size_t bytes, const command_queue* user) noexce
     return found != nullptr ? found : carve_from_neighbours(bytes, user);
 }
 
-// Whether this many bytes may be taken out of the chunk.
+// Whether this many bytes may be taken out of the chunk. What remains of one that is taken nearly whole is small enough
+// to lose, as long as much is free.
 bool pool_blocks::may_divide(const pool_chunk& of, std::size_t bytes) const noexcept {
-    if (!of.is_free() || bytes >= of.bytes / 4 * 3) return true;
+    if (!of.is_free()) return true;
     const std::size_t in_use = total_bytes_ - free_bytes_;
+    if (bytes >= of.bytes / 4 * 3 && in_use <= total_bytes_ / 8 * 5) return true;
     const std::size_t beyond_half = in_use > total_bytes_ / 2 ? in_use - total_bytes_ / 2 : 0;
     return free_chunk_bytes_ - of.bytes >= total_bytes_ / 8 + beyond_half;
 }

@@ -9,7 +9,8 @@
 //
 // A block in use keeps all of its chunk from the source. So a chunk that is free as a whole is divided only where at
 // least an eighth of the pool's memory can still be returned to the source, in case larger blocks are needed later;
-// more when more than half of it is in use.
+// more when more than half of it is in use. (Where more than three quarters are, the pool divides only as a last
+// resort.)
 //
 // Invariant: the blocks of a chunk are linked in the order of their addresses and cover it. A free block is in the list
 // of the largest size class that it can serve; its capacity may be larger than that size, by less than one step.

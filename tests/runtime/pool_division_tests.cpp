@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <iterator>
 #include <map>
 #include <random>
 #include <set>
@@ -244,28 +245,89 @@ TEST_F(pool_division_test, a_trim_to_a_size_keeps_that_much) {
     EXPECT_LE(source.used, 2 * mebibyte);
 }
 
+struct steady_state {
+    std::size_t source_calls = 0;
+    std::size_t refused = 0;
+};
+
+// What the second half of so many allocations of 1 kB to 6 MB needs, with at most so many bytes in use. No two blocks
+// in use have a byte in common.
+steady_state with_sizes_that_vary(memory_pool& pool, const stream& a, const stream& b, std::size_t most_bytes,
+                                  unsigned seed) {
+    constexpr int allocations = 4000;
+    std::mt19937 random(seed);
+    std::vector<storage_ref> live;
+    std::map<const std::byte*, const std::byte*> taken;  // from, to
+    std::size_t bytes_in_use = 0, calls_before = 0;
+    steady_state seen;
+    for (int i = 0; i < allocations; ++i) {
+        if (i == allocations / 2) calls_before = pool.usage().source_calls;
+        const std::size_t bytes = (1 + random() % 6000) * 1000;
+        while (bytes_in_use + bytes > most_bytes) {
+            const auto gone = live.begin() + static_cast<std::ptrdiff_t>(random() % live.size());
+            bytes_in_use -= (*gone)->capacity_bytes();
+            taken.erase(static_cast<const std::byte*>((*gone)->data()));
+            live.erase(gone);
+        }
+        try {
+            live.push_back((i % 2 == 0 ? a : b).allocate(bytes));
+        } catch (const out_of_memory&) {
+            seen.refused += i >= allocations / 2 ? 1 : 0;
+            continue;
+        }
+        bytes_in_use += live.back()->capacity_bytes();
+        const auto* const from = static_cast<const std::byte*>(live.back()->data());
+        const auto next = taken.lower_bound(from);
+        EXPECT_TRUE(next == taken.end() || from + live.back()->capacity_bytes() <= next->first);
+        EXPECT_TRUE(next == taken.begin() || std::prev(next)->second <= from);
+        taken.emplace(from, from + live.back()->capacity_bytes());
+    }
+    seen.source_calls = pool.usage().source_calls - calls_before;
+    return seen;
+}
+
 // The sizes vary, and at most half of the memory is in use.
 TEST_F(pool_division_test, with_half_of_the_memory_in_use_at_most_one_allocation_in_a_hundred_calls_the_source) {
     for (const unsigned seed : {1u, 2u, 3u, 4u, 5u, 6u}) {
         recorded.on.trim();
         source.limit = 64 * mebibyte;
-        std::mt19937 random(seed);
-        std::vector<storage_ref> live;
-        std::size_t bytes_in_use = 0, calls_before = 0;
-        constexpr int allocations = 4000;
-        for (int i = 0; i < allocations; ++i) {
-            if (i == allocations / 2) calls_before = pool.usage().source_calls;
-            const std::size_t bytes = (1 + random() % 6000) * 1000;
-            while (bytes_in_use + bytes > 32 * mebibyte) {
-                const auto gone = live.begin() + static_cast<std::ptrdiff_t>(random() % live.size());
-                bytes_in_use -= (*gone)->capacity_bytes();
-                live.erase(gone);
-            }
-            live.push_back((i % 2 == 0 ? a : b).allocate(bytes));
-            bytes_in_use += live.back()->capacity_bytes();
-        }
-        EXPECT_LE(pool.usage().source_calls - calls_before, allocations / 2 / 100) << "seed " << seed;
+        EXPECT_LE(with_sizes_that_vary(pool, a, b, 32 * mebibyte, seed).source_calls, 2000u / 100) << "seed " << seed;
     }
+}
+
+// Pieces in use keep whole blocks of the source. They must not make large blocks impossible where there is memory.
+TEST_F(pool_division_test, with_most_of_the_memory_in_use_it_refuses_nothing_that_undivided_blocks_would_give) {
+    for (const std::size_t most_mebibytes : {40u, 48u, 50u, 52u, 56u}) {
+        for (const unsigned seed : {1u, 2u, 3u}) {
+            recorded.on.trim();
+            source.limit = 64 * mebibyte;
+            source.divisible = true;
+            const steady_state divided = with_sizes_that_vary(pool, a, b, most_mebibytes * mebibyte, seed);
+            recorded.on.trim();
+            source.divisible = false;
+            const steady_state undivided = with_sizes_that_vary(pool, a, b, most_mebibytes * mebibyte, seed);
+            EXPECT_EQ(divided.refused, 0u) << most_mebibytes << " MiB, seed " << seed;
+            EXPECT_EQ(undivided.refused, 0u) << most_mebibytes << " MiB, seed " << seed;
+            EXPECT_LE(divided.source_calls, undivided.source_calls / 20 * 21)
+                << most_mebibytes << " MiB, seed " << seed;
+        }
+    }
+}
+
+// What a stream still uses is not waited for where other memory is free.
+TEST_F(pool_division_test, a_crowded_pool_does_not_wait_where_other_memory_is_free) {
+    source.limit = 16 * mebibyte;
+    std::vector<storage_ref> held;
+    held.reserve(5);
+    for (int i = 0; i < 3; ++i) held.push_back(a.allocate(4 * mebibyte));
+    {
+        const storage_ref used = b.allocate(2 * mebibyte), unused = a.allocate(2 * mebibyte);
+        EXPECT_THROW(static_cast<void>(a.allocate(mebibyte)), out_of_memory);  // the source has no more
+        write(b, used);
+    }
+    // 12 of 16 MiB are in use, and one of the two free blocks may still be used.
+    const storage_ref next = a.allocate(mebibyte);
+    EXPECT_TRUE(recorded.record_of(b).awaited.empty());
 }
 
 }  // namespace

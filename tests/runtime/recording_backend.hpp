@@ -133,12 +133,14 @@ public:
         std::free(data);
     }
     memory_info info() override { return {limit - used, limit}; }
+    bool is_divisible() const noexcept override { return divisible; }
 
     std::size_t limit = std::size_t{1} << 30;
     std::atomic<std::size_t> used = 0;
     std::size_t calls = 0;
     std::size_t returns = 0;
     bool fails = false;
+    bool divisible = true;
     std::function<void()> refused;      // called when a request exceeds the limit
     std::function<void()> before_free;  // called before memory is freed
 };
