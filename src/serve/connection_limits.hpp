@@ -9,7 +9,9 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include <sys/socket.h>
@@ -19,6 +21,8 @@ namespace sluice::serve {
 class connection_limits {
 public:
     using address = std::array<unsigned char, 16>;  // of IPv6, or of IPv4 in it
+    // Who counts: an address of IPv4, or all of a network of IPv6 (/64), of which a client has as many as it likes.
+    using client = address;
 
     // Throws error (invalid_argument) for a text in `proxies` that is no address.
     connection_limits(std::size_t most, std::size_t most_of_client, const std::vector<std::string>& proxies);
@@ -26,18 +30,28 @@ public:
     // A connection, as long as this is there.
     class place {
     public:
-        place(connection_limits& of, const address& from, bool counts_for_client, bool is_proxy) noexcept
-            : of_(of), from_(from), counts_for_client_(counts_for_client), is_proxy_(is_proxy) {}
+        place(connection_limits& of, const std::optional<client>& counts_for, bool is_proxy) noexcept
+            : of_(of), counts_for_(counts_for), is_proxy_(is_proxy) {}
         place(const place&) = delete;  // it counts once
         place& operator=(const place&) = delete;
-        ~place() { of_.leave(from_, counts_for_client_); }
+        ~place() { of_.leave(counts_for_, held_); }
         // Its client speaks for others.
         bool is_proxy() const noexcept { return is_proxy_; }
+        // Of a proxy's connection: it counts for the client that `forwarded` names from now on, or for no client where
+        // it names none. False: that client has too many, and nothing changes. `forwarded` is the list of a field
+        // X-Forwarded-For: the last address there that is none of a proxy, because who comes before a proxy can write
+        // what it likes. Needs the thread of the connection. Throws std::bad_alloc.
+        bool count_for(std::string_view forwarded);
+        // What the connection makes the server keep, from now on. False, and nothing changes: it would be more than
+        // `most`, with all other connections that count for the same client. Not together with count_for(). Needs the
+        // thread of the connection.
+        bool hold(std::size_t bytes, std::size_t most) noexcept;
 
     private:
         connection_limits& of_;
-        const address from_;
-        const bool counts_for_client_, is_proxy_;
+        std::optional<client> counts_for_;
+        std::size_t held_ = 0;
+        const bool is_proxy_;
     };
 
     enum class refusal { none, too_many, too_many_of_client };
@@ -46,19 +60,27 @@ public:
         refusal why = refusal::none;
     };
     // `more`: beyond the limit of all. Addresses of this machine, proxies, and sockets of another kind than IP have
-    // only the limit of all. Throws std::bad_alloc.
+    // only the limit of all; see place::count_for. Throws std::bad_alloc.
     entry enter(const sockaddr* from, std::size_t more = 0);
 
     std::size_t size() const;
 
 private:
-    void leave(const address& from, bool counts_for_client) noexcept;
+    std::optional<client> forwarded_client(std::string_view list) const;
+    bool is_proxy(const address& its) const noexcept;
+    bool count(const std::optional<client>& one);  // these need the mutex
+    void forget(const std::optional<client>& one) noexcept;
+    void leave(const std::optional<client>& one, std::size_t held) noexcept;
+
+    struct load {
+        std::size_t connections = 0, held_bytes = 0;
+    };
 
     const std::size_t most_, most_of_client_;
     std::vector<address> proxies_;
     mutable std::mutex mutex_;  // of what follows
     std::size_t all_ = 0;
-    std::map<address, std::size_t> of_client_;
+    std::map<client, load> of_client_;
 };
 
 }  // namespace sluice::serve

@@ -69,6 +69,62 @@ TEST(connection_limits, this_machine_and_proxies_have_the_limit_of_all) {
     }
 }
 
+// A client of IPv6 has 2^64 addresses.
+TEST(connection_limits, addresses_of_one_network_of_ipv6_are_one_client) {
+    connection_limits limits(10, 2, {"2001:db8:0:1::9"});
+    const auto first = enter_all(limits, "2001:db8:0:1::1", 1), second = enter_all(limits, "2001:db8:0:1:ffff::2", 1);
+    EXPECT_TRUE(second[0].its);
+    EXPECT_EQ(enter_all(limits, "2001:db8:0:1::3", 1)[0].why, refusal::too_many_of_client);
+    EXPECT_TRUE(enter_all(limits, "2001:db8:0:2::1", 1)[0].its);
+    EXPECT_TRUE(enter_all(limits, "2001:db8:0:1::9", 1)[0].its->is_proxy());
+    EXPECT_FALSE(enter_all(limits, "2001:db8:0:2::9", 1)[0].its->is_proxy());
+}
+
+TEST(connection_limits, a_connection_of_a_proxy_counts_for_the_client_that_it_names) {
+    connection_limits limits(10, 1, {"10.0.0.1", "10.0.0.2", "127.0.0.1"});
+    const auto proxies = enter_all(limits, "10.0.0.1", 3);
+    EXPECT_TRUE(proxies[0].its->count_for("203.0.113.7"));
+    EXPECT_TRUE(proxies[0].its->count_for("203.0.113.7"));  // it counts once
+    for (const char* const same : {"203.0.113.7:4711", " 198.51.100.1 , 203.0.113.7", "203.0.113.7,10.0.0.2, 10.0.0.1",
+                                   "[::ffff:203.0.113.7]:1"})
+        EXPECT_FALSE(proxies[1].its->count_for(same)) << same;
+    EXPECT_EQ(enter_all(limits, "203.0.113.7", 1)[0].why, refusal::too_many_of_client);
+    EXPECT_TRUE(proxies[1].its->count_for("2001:db8::1"));
+    EXPECT_FALSE(proxies[2].its->count_for("[2001:db8::2]:80"));  // of the same network
+    // Then it counts for another one, or for no client.
+    EXPECT_TRUE(proxies[0].its->count_for("203.0.113.8"));
+    EXPECT_TRUE(proxies[2].its->count_for("203.0.113.7"));
+    for (const char* const no_client : {"", "unknown", "10.0.0.2", "203.0.113.8, ", "[", ":", ",,"}) {
+        EXPECT_TRUE(proxies[2].its->count_for(no_client)) << no_client;
+        EXPECT_TRUE(enter_all(limits, "203.0.113.7", 1)[0].its) << no_client;
+    }
+    // Others may say what they like.
+    const auto client = enter_all(limits, "203.0.113.9", 1);
+    EXPECT_TRUE(client[0].its->count_for("203.0.113.8"));
+    EXPECT_EQ(enter_all(limits, "203.0.113.9", 1)[0].why, refusal::too_many_of_client);
+}
+
+TEST(connection_limits, what_connections_of_one_client_keep_has_one_limit) {
+    connection_limits limits(10, 5, {});
+    auto one = enter_all(limits, "2001:db8::1", 2), same = enter_all(limits, "2001:db8::2", 1);
+    const auto other = enter_all(limits, "2001:db8:1::1", 1), here = enter_all(limits, "127.0.0.1", 2);
+    EXPECT_TRUE(one[0].its->hold(60, 100));
+    EXPECT_TRUE(one[1].its->hold(40, 100));
+    EXPECT_FALSE(same[0].its->hold(1, 100));
+    EXPECT_FALSE(one[0].its->hold(61, 100));
+    EXPECT_TRUE(other[0].its->hold(100, 100));
+    one[1].its.reset();  // gives back what it has
+    EXPECT_TRUE(same[0].its->hold(30, 100));
+    EXPECT_TRUE(one[0].its->hold(70, 100));
+    EXPECT_TRUE(one[0].its->hold(10, 50));  // less, though both have more than this limit
+    EXPECT_TRUE(same[0].its->hold(90, 100));
+    // On this machine each connection has the limit.
+    for (const auto& each : here) {
+        EXPECT_TRUE(each.its->hold(100, 100));
+        EXPECT_FALSE(each.its->hold(101, 100));
+    }
+}
+
 TEST(connection_limits, a_proxy_is_named_by_its_address) {
     EXPECT_THROW(connection_limits(1, 1, {"localhost"}), error);
     EXPECT_THROW(connection_limits(1, 1, {"10.0.0.0/8"}), error);

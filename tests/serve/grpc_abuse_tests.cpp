@@ -2,31 +2,29 @@
 // Clients of gRPC that break the rules, frame by frame.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/socket.h>
 
+#include <algorithm>
+#include <array>
+#include <functional>
 #include <string>
 #include <thread>
 #include <utility>
 #include <vector>
 
 #include "serve/support/grpc_server.hpp"
+#include "serve/support/http2_bytes.hpp"
 #include "serve/support/raw_client.hpp"
 
 namespace sluice::serve::grpc_abuse_tests {
 namespace {
 
 using namespace std::chrono_literals;
+using testing::frame;
 using testing::grpc_server;
 using ::testing::HasSubstr;
+using testing::hello;
 using testing::raw_client;
-
-std::string frame(int type, int flags, std::uint32_t stream, const std::string& payload = "") {
-    std::string made;
-    for (const int shift : {16, 8, 0}) made += static_cast<char>(payload.size() >> shift);
-    made += static_cast<char>(type);
-    made += static_cast<char>(flags);
-    for (const int shift : {24, 16, 8, 0}) made += static_cast<char>(stream >> shift);
-    return made + payload;
-}
 
 // HPACK, without its tables.
 std::string headers_of(const std::string& method) {
@@ -46,8 +44,6 @@ std::string headers_of(const std::string& method) {
     }
     return made;
 }
-
-const std::string hello = std::string("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n") + frame(4, 0, 0) + frame(4, 1, 0);
 
 bool answers(const grpc_server& server) {
     grpc::ClientContext context;
@@ -105,16 +101,40 @@ TEST(grpc_abuse, streams_count_for_the_memory_of_requests_and_give_it_back) {
     EXPECT_TRUE(answers(server));
 }
 
+// A call that is open; when this is true, the server has seen it.
+bool opens_call(raw_client& client) {
+    client.send(hello + frame(1, 4, 1, headers_of("ModelInfer")) + frame(6, 0, 0, "opened 1"));
+    return testing::gets_answer_to_ping(client, "opened 1");
+}
+
 TEST(grpc_abuse, connections_have_a_limit) {
     const grpc_server server({.connections = 2});
-    ASSERT_TRUE(answers(server));
-    raw_client second(server.front->port());
-    second.send(hello);
-    while (metric(server, "sluice_grpc_connections") != 2) std::this_thread::yield();
+    raw_client first(server.front->port()), second(server.front->port());
+    ASSERT_TRUE(opens_call(first));
+    ASSERT_TRUE(opens_call(second));
     raw_client third(server.front->port());
     EXPECT_TRUE(third.is_closed());
     EXPECT_EQ(metric(server, "sluice_grpc_refused_connections_total"), 1U);
-    EXPECT_TRUE(answers(server));
+    EXPECT_EQ(metric(server, "sluice_grpc_connections"), 2U);
+}
+
+TEST(grpc_abuse, at_the_limit_a_connection_without_calls_makes_room) {
+    const grpc_server server({.connections = 2});
+    raw_client busy(server.front->port()), idle(server.front->port());
+    ASSERT_TRUE(opens_call(busy));
+    ASSERT_TRUE(opens_call(idle));
+    idle.send(frame(3, 0, 1, std::string("\0\0\0\x8", 4)) + frame(6, 0, 0, "no calls"));  // resets its call
+    ASSERT_TRUE(testing::gets_answer_to_ping(idle, "no calls"));
+    EXPECT_TRUE(answers(server));  // on a third connection
+    std::string received;
+    std::array<char, 4096> some{};
+    for (ssize_t got = 1; got > 0; received.append(some.data(), static_cast<std::size_t>(got)))
+        got = std::max<ssize_t>(::recv(idle.socket(), some.data(), some.size(), 0), 0);
+    // GOAWAY without an error: calls after the first may be opened elsewhere.
+    EXPECT_THAT(received, HasSubstr(frame(7, 0, 0, std::string("\0\0\0\1\0\0\0\0", 8))));
+    busy.send(frame(6, 0, 0, "is there"));
+    EXPECT_TRUE(testing::gets_answer_to_ping(busy, "is there"));
+    EXPECT_EQ(metric(server, "sluice_grpc_refused_connections_total"), 0U);
 }
 
 TEST(grpc_abuse, other_names_than_those_of_this_machine_are_refused) {

@@ -4,6 +4,9 @@
 #include <gmock/gmock.h>
 #include <grpcpp/security/credentials.h>
 #include <gtest/gtest.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <sys/socket.h>
 
 #include <chrono>
 #include <filesystem>
@@ -14,6 +17,7 @@
 
 #include "serve/support/certificates.hpp"
 #include "serve/support/grpc_server.hpp"
+#include "serve/support/http2_bytes.hpp"
 #include "serve/support/tls_client.hpp"
 #include "sluice/base/error.hpp"
 
@@ -124,6 +128,40 @@ TEST(grpc_tls, a_new_certificate_is_used_and_a_wrong_one_is_not) {
     std::ofstream(made.certificate("server")) << "no certificate";
     std::this_thread::sleep_for(2500ms);  // two looks
     EXPECT_EQ(name(), "fresh");
+}
+
+// A record without data (KeyUpdate) and a request after it are one change of the socket.
+TEST(grpc_tls, a_request_behind_new_keys_is_read) {
+    const certificates& made = shared_certificates();
+    const grpc_server server(secure(made));
+    tls_client_options options{.ca = made.certificate("ca")};
+    options.version = TLS1_3_VERSION;
+    options.alpn = "h2";
+    tls_client client(server.front->port(), options);
+    ASSERT_TRUE(client.is_connected());
+    const auto gets_answer = [&](const std::string& with) {
+        std::string received;
+        while (!testing::has_answer_to_ping(received, with)) {
+            char some[4096];
+            const int got = ::SSL_read(client.native(), some, sizeof(some));
+            if (got <= 0) return false;
+            received.append(some, static_cast<std::size_t>(got));
+        }
+        return true;
+    };
+    client.send(testing::hello);
+    client.send(testing::frame(6, 0, 0, "first .."));
+    ASSERT_TRUE(gets_answer("first .."));  // now nothing is on its way
+    for (const int kind : {SSL_KEY_UPDATE_NOT_REQUESTED, SSL_KEY_UPDATE_REQUESTED}) {
+        const std::string word = kind == SSL_KEY_UPDATE_REQUESTED ? "the last" : "new keys";
+        int cork = 1;
+        ::setsockopt(client.tcp().socket(), IPPROTO_TCP, TCP_CORK, &cork, sizeof(cork));
+        ASSERT_EQ(::SSL_key_update(client.native(), kind), 1);
+        client.send(testing::frame(6, 0, 0, word));  // after the update, in the same segment
+        cork = 0;
+        ::setsockopt(client.tcp().socket(), IPPROTO_TCP, TCP_CORK, &cork, sizeof(cork));
+        EXPECT_TRUE(gets_answer(word));
+    }
 }
 
 TEST(grpc_tls, files_that_are_wrong_are_refused_before_the_port_opens) {

@@ -87,6 +87,8 @@ public:
 
     std::string_view why() const noexcept { return why_; }
     std::size_t open_streams() const noexcept { return open_.size(); }
+    // The last stream that the client has opened; 0: none.
+    std::uint32_t last_stream() const noexcept { return last_stream_; }
     // Open, and reset lately: each costs memory.
     std::size_t counted_streams(clock::time_point now) noexcept;
 

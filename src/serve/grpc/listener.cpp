@@ -135,7 +135,9 @@ void grpc_listener::hand_over(int accepted, const sockaddr* from) {
     ::setsockopt(accepted, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
     std::shared_ptr<connection_limits::place> place;
     try {
-        place = limits_->enter(from).its;
+        connection_limits::entry entry = limits_->enter(from);
+        if (entry.why == connection_limits::refusal::too_many && end_longest_idle()) entry = limits_->enter(from);
+        place = std::move(entry.its);
     } catch (const std::bad_alloc&) {  // NOLINT(bugprone-empty-catch): it is refused
     }
     if (!place) {
@@ -151,6 +153,13 @@ void grpc_listener::hand_over(int accepted, const sockaddr* from) {
     connection.listener_fd = socket_.get();
     connection.fd = std::exchange(grpcs_end_, -1);
     to_->HandleNewConnection(&connection);
+}
+
+// Connections go to the relays in turn, so the oldest ones are with the next relay.
+bool grpc_listener::end_longest_idle() noexcept {
+    for (std::size_t i = 0; i < relays_.size(); ++i)
+        if (relays_[(next_relay_ + i) % relays_.size()]->end_longest_idle()) return true;
+    return false;
 }
 
 void grpc_listener::end_connections() noexcept {

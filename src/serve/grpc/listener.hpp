@@ -50,6 +50,7 @@ private:
     bool accept_waiting();  // false: it cannot accept now, most often because no descriptor is free
     bool has_pair() noexcept;
     void hand_over(int accepted, const sockaddr* from);
+    bool end_longest_idle() noexcept;
 
     acceptor to_;
     io::file_descriptor socket_;

@@ -45,9 +45,23 @@ bool grpc_relay::take(io::file_descriptor client, io::file_descriptor to_grpc,
     } catch (const std::exception&) {
         return false;
     }
+    wake();
+    return true;
+}
+
+void grpc_relay::wake() noexcept {
     const std::uint64_t one = 1;
     static_cast<void>(::write(wakes_.get(), &one, sizeof(one)) == sizeof(one));  // it cannot be full
-    return true;
+}
+
+bool grpc_relay::end_longest_idle() noexcept {
+    std::unique_lock lock(mutex_);
+    if (ends_) return false;
+    has_to_make_room_ = true;
+    has_made_room_ = false;
+    wake();
+    made_room_.wait(lock, [this] { return !has_to_make_room_; });
+    return has_made_room_;
 }
 
 void grpc_relay::end() noexcept {
@@ -55,8 +69,7 @@ void grpc_relay::end() noexcept {
         const std::lock_guard lock(mutex_);
         ends_ = true;
     }
-    const std::uint64_t one = 1;
-    static_cast<void>(::write(wakes_.get(), &one, sizeof(one)) == sizeof(one));
+    wake();
     if (thread_.joinable()) thread_.join();
 }
 
@@ -73,7 +86,11 @@ void grpc_relay::work() {
                 continue;
             }
             const auto its = connections_.find(descriptor);
-            if (its != connections_.end()) serve(std::shared_ptr(its->second));
+            if (its == connections_.end()) continue;
+            // Its last bytes and its end are one change where both were there before the first look.
+            const std::uint32_t what = found[static_cast<std::size_t>(i)].events;
+            if ((what & (EPOLLRDHUP | EPOLLHUP | EPOLLERR)) != 0) its->second->hang_up(descriptor);
+            serve(std::shared_ptr(its->second));
         }
         for (const auto& each : std::exchange(again_, {})) serve(each);
         if (http2_watch::clock::now() < next_look) continue;
@@ -94,13 +111,14 @@ void grpc_relay::adopt_new() {
         const std::lock_guard lock(mutex_);
         all.swap(new_);
     }
+    make_room();
     for (const auto& each : all) {
         bool is_watched = true;
         try {
             for (const int descriptor : {each->client(), each->to_grpc()}) {
                 connections_[descriptor] = each;
                 // Once for each change: a connection passes on all that it can.
-                epoll_event what{.events = EPOLLIN | EPOLLOUT | EPOLLET, .data = {.fd = descriptor}};
+                epoll_event what{.events = EPOLLIN | EPOLLOUT | EPOLLRDHUP | EPOLLET, .data = {.fd = descriptor}};
                 is_watched = is_watched && ::epoll_ctl(events_.get(), EPOLL_CTL_ADD, descriptor, &what) == 0;
             }
         } catch (const std::bad_alloc&) {
@@ -111,6 +129,26 @@ void grpc_relay::adopt_new() {
         else
             drop(*each);
     }
+}
+
+void grpc_relay::make_room() noexcept {
+    {
+        const std::lock_guard lock(mutex_);
+        if (!has_to_make_room_) return;
+    }
+    std::shared_ptr<relayed_connection> longest;
+    for (const auto& [descriptor, each] : connections_)
+        if (each->is_idle() && (!longest || each->last_used() < longest->last_used())) longest = each;
+    const bool has_room = longest != nullptr;
+    if (has_room) {
+        longest->say_that_it_ends();
+        drop(*longest);
+        longest.reset();  // with its place
+    }
+    const std::lock_guard lock(mutex_);
+    has_made_room_ = has_room;
+    has_to_make_room_ = false;
+    made_room_.notify_all();
 }
 
 void grpc_relay::serve(const std::shared_ptr<relayed_connection>& one) {

@@ -9,6 +9,7 @@
 
 #include <atomic>
 #include <chrono>
+#include <condition_variable>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -43,6 +44,9 @@ public:
     // Takes the client's socket, and the end of a pair of which gRPC has the other one. `place` is held until the
     // connection ends. False: memory lacks, and the connection has ended.
     bool take(io::file_descriptor client, io::file_descriptor to_grpc, std::shared_ptr<connection_limits::place> place);
+    // Ends the connection that has been silent longest of those without an open stream: it makes room for another one.
+    // False: there is none. Blocks until the thread has done it. On one thread at a time.
+    bool end_longest_idle() noexcept;
     // Passes on what gRPC has written, and ends all connections. Blocks until that is done.
     void end() noexcept;
 
@@ -50,7 +54,9 @@ public:
 
 private:
     void work();
+    void wake() noexcept;
     void adopt_new();
+    void make_room() noexcept;
     void look_at_times();
     void serve(const std::shared_ptr<relayed_connection>& one);
     void drop(relayed_connection& one) noexcept;
@@ -61,7 +67,10 @@ private:
     std::atomic<bool> ends_{false};
     std::atomic<std::uint64_t> abusers_{0};
     std::mutex mutex_;
-    std::vector<std::shared_ptr<relayed_connection>> new_;  // under the mutex
+    std::vector<std::shared_ptr<relayed_connection>> new_;  // under the mutex, as the next three
+    std::condition_variable made_room_;
+    bool has_to_make_room_ = false;
+    bool has_made_room_ = false;  // the last time
     // By the descriptors of both their ends. Of the thread.
     std::unordered_map<int, std::shared_ptr<relayed_connection>> connections_;
     std::vector<std::shared_ptr<relayed_connection>> again_;          // whose turn was over; of the thread

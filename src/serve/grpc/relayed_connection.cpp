@@ -15,8 +15,7 @@ constexpr int most_turns = 16;  // before other connections have theirs
 
 bool is_for_later(int failure) { return failure == EAGAIN || failure == EWOULDBLOCK || failure == EINTR; }
 
-// GOAWAY with ENHANCE_YOUR_CALM (RFC 9113, section 7), and no last stream.
-constexpr std::array<unsigned char, 17> goodbye{0, 0, 8, 7, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xb};
+constexpr unsigned char no_error = 0, enhance_your_calm = 0xb;  // RFC 9113, section 7
 
 }  // namespace
 
@@ -40,7 +39,7 @@ relayed_connection::relayed_connection(io::file_descriptor client, io::file_desc
 
 relayed_connection::state relayed_connection::pump(std::span<std::byte> room) {
     if (is_shaking_hands_ && !shake_hands()) return state::ended;
-    if (is_shaking_hands_) return state::open;
+    if (is_shaking_hands_) return tls_->may_read_more() ? state::again : state::open;
     last_used_ = clock::now();
     may_read_client_ = may_read_grpc_ = true;
     for (int turn = 0; turn < most_turns; ++turn) {
@@ -48,12 +47,16 @@ relayed_connection::state relayed_connection::pump(std::span<std::byte> room) {
         if (!pump_down(room, moved)) return state::ended;
         if (!pump_up(room, moved)) {
             if (why_.empty()) return state::ended;
-            say_goodbye();
+            say_goodbye(0, enhance_your_calm);
             return state::abused;
         }
         if (!moved) return state::open;
     }
     return state::again;
+}
+
+void relayed_connection::hang_up(int descriptor) noexcept {
+    (descriptor == client_.get() ? has_client_hung_up_ : has_grpc_hung_up_) = true;
 }
 
 bool relayed_connection::shake_hands() {
@@ -66,13 +69,15 @@ relayed_connection::result relayed_connection::read_client(std::span<std::byte> 
     if (tls_) {
         const tls_state now = tls_->read(room.data(), room.size(), bytes);
         if (now == tls_state::done) return result::done;
+        if (now == tls_state::wants_read && tls_->may_read_more()) return result::nothing;
         if (now == tls_state::wants_read || now == tls_state::wants_write) return result::waits;
         return now == tls_state::ended ? result::ended : result::broken;
     }
     const ssize_t got = ::recv(client_.get(), room.data(), room.size(), 0);
     if (got < 0) return is_for_later(errno) ? result::waits : result::broken;
     bytes = static_cast<std::size_t>(got);
-    if (bytes < room.size()) may_read_client_ = false;  // it becomes ready again with the next byte
+    // It becomes ready again with the next byte; but not where it ends after these.
+    if (bytes < room.size() && !has_client_hung_up_) may_read_client_ = false;
     return got == 0 ? result::ended : result::done;
 }
 
@@ -96,6 +101,7 @@ bool relayed_connection::pump_up(std::span<std::byte> room, bool& moved) {
         std::size_t bytes = 0;
         switch (read_client(room, bytes)) {
             case result::waits: may_read_client_ = false; return true;
+            case result::nothing: moved = true; return true;
             case result::broken: return false;
             case result::ended: has_client_ended_ = true; break;
             case result::done:
@@ -123,7 +129,7 @@ bool relayed_connection::pump_down(std::span<std::byte> room, bool& moved) {
     const bool is_kept = !from.empty();
     if (!is_kept && !has_grpc_ended_ && may_read_grpc_) {
         const ssize_t got = ::recv(to_grpc_.get(), room.data(), room.size(), 0);
-        may_read_grpc_ = got == static_cast<ssize_t>(room.size());
+        may_read_grpc_ = got == static_cast<ssize_t>(room.size()) || (got > 0 && has_grpc_hung_up_);
         if (got < 0 && is_for_later(errno)) return true;
         if (got <= 0) has_grpc_ended_ = true;
         if (got > 0) from = room.first(static_cast<std::size_t>(got));
@@ -148,10 +154,10 @@ bool relayed_connection::watch(std::span<const std::byte> bytes) {
     return false;
 }
 
-// Streams are a part of the memory for requests, and at most a quarter of it.
+// Streams are a part of the memory for requests. Those of one client are at most a quarter of it.
 bool relayed_connection::charge(clock::time_point now) noexcept {
     const std::size_t bytes = charged_bytes(now);
-    if (bytes <= most_of_budget_ && share_.hold(bytes)) return true;
+    if (place_->hold(bytes, most_of_budget_) && share_.hold(bytes)) return true;
     why_ = "the memory for requests is in use";
     return false;
 }
@@ -161,10 +167,22 @@ std::size_t relayed_connection::charged_bytes(clock::time_point now) noexcept {
     return streams > own_streams ? (streams - own_streams) * stream_bytes : 0;
 }
 
-void relayed_connection::look_at_time(clock::time_point now) noexcept { share_.hold_existing(charged_bytes(now)); }
+void relayed_connection::look_at_time(clock::time_point now) noexcept {
+    const std::size_t bytes = charged_bytes(now);
+    place_->hold(bytes, most_of_budget_);  // fewer than before
+    share_.hold_existing(bytes);
+}
 
-void relayed_connection::say_goodbye() noexcept {
+void relayed_connection::say_that_it_ends() noexcept {
+    if (!is_shaking_hands_) say_goodbye(watch_.last_stream(), no_error);
+}
+
+// GOAWAY (RFC 9113, section 6.8).
+void relayed_connection::say_goodbye(std::uint32_t last_stream, unsigned char why) noexcept {
     if (!down_.empty() || !watch_.is_between_answers()) return;  // it would be in the middle of a frame
+    std::array<unsigned char, 17> goodbye{0, 0, 8, 7};
+    for (std::size_t i = 0; i < 4; ++i) goodbye[9 + i] = static_cast<unsigned char>(last_stream >> (24 - 8 * i));
+    goodbye[16] = why;
     std::size_t bytes = 0;
     if (tls_)
         static_cast<void>(tls_->write(goodbye.data(), goodbye.size(), bytes));

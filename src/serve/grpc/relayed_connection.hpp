@@ -41,6 +41,8 @@ public:
     // Passes on what can be passed on without a wait. To be called whenever a descriptor becomes ready. `room`: which
     // all connections of the thread share. Throws std::bad_alloc.
     state pump(std::span<std::byte> room);
+    // The other side of this descriptor sends no more: after its last bytes comes the end, and no other change.
+    void hang_up(int descriptor) noexcept;
     // Passes on what gRPC has written already, as far as the client takes it, and says that no more comes.
     void finish(std::span<std::byte> room) noexcept;
 
@@ -48,6 +50,9 @@ public:
     bool is_late(clock::time_point now) const noexcept {
         return (is_shaking_hands_ && now > hands_until_) || (has_grpc_ended_ && now > last_used_ + reading_time);
     }
+    // Says that no more streams are taken; those that the client opens meanwhile it may open elsewhere. Before
+    // finish(), of a connection that is idle.
+    void say_that_it_ends() noexcept;
     // Has no stream that is open.
     bool is_idle() const noexcept { return watch_.open_streams() == 0 && up_.empty() && down_.empty(); }
     clock::time_point last_used() const noexcept { return last_used_; }
@@ -77,7 +82,7 @@ private:
         std::vector<std::byte> bytes_;
         std::size_t begin_ = 0;
     };
-    enum class result : unsigned char { done, waits, ended, broken };
+    enum class result : unsigned char { done, nothing, waits, ended, broken };  // nothing: but there may be more
 
     bool shake_hands();
     bool pump_up(std::span<std::byte> room, bool& moved);
@@ -87,7 +92,7 @@ private:
     std::size_t charged_bytes(clock::time_point now) noexcept;
     result read_client(std::span<std::byte> room, std::size_t& bytes);
     result write_client(std::span<const std::byte> from, std::size_t& bytes);
-    void say_goodbye() noexcept;
+    void say_goodbye(std::uint32_t last_stream, unsigned char why) noexcept;
 
     const io::file_descriptor client_, to_grpc_;
     const std::shared_ptr<connection_limits::place> place_;
@@ -105,6 +110,7 @@ private:
     bool has_client_ended_ = false;  // it sends no more
     bool has_said_so_ = false;       // to gRPC
     bool has_grpc_ended_ = false;
+    bool has_client_hung_up_ = false, has_grpc_hung_up_ = false;
     bool may_read_client_ = true, may_read_grpc_ = true;  // in this turn: there may be something
 };
 

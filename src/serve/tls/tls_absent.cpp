@@ -17,6 +17,7 @@ void tls_session::deleter::operator()(ssl_st*) const noexcept {}
 tls_state tls_session::shake_hands() noexcept { return tls_state::broken; }
 tls_state tls_session::read(void*, std::size_t, std::size_t&) noexcept { return tls_state::broken; }
 bool tls_session::has_pending() const noexcept { return false; }
+bool tls_session::may_read_more() const noexcept { return false; }
 tls_state tls_session::write(const void*, std::size_t, std::size_t&) noexcept { return tls_state::broken; }
 tls_state tls_session::write_soon(std::string_view) { return tls_state::broken; }
 tls_state tls_session::end_output() noexcept { return tls_state::done; }

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "serve/tls/openssl_error.hpp"
+#include "serve/tls/socket_bio.hpp"
 
 namespace sluice::serve {
 
@@ -47,6 +48,10 @@ tls_state tls_session::read(void* into, std::size_t room, std::size_t& bytes) no
 }
 
 bool tls_session::has_pending() const noexcept { return ::SSL_pending(made_.get()) != 0; }
+
+bool tls_session::may_read_more() const noexcept {
+    return !is_broken_ && !is_socket_empty(::SSL_get_rbio(made_.get()));
+}
 
 tls_state tls_session::finish_write() noexcept {
     if (unfinished_.empty()) return tls_state::done;

@@ -38,6 +38,9 @@ public:
     tls_state read(void* into, std::size_t room, std::size_t& bytes) noexcept;
     // Whether bytes are there without a look at the socket.
     bool has_pending() const noexcept;
+    // After a read or a handshake that wants_read: it has come to the end of a message of the protocol (KeyUpdate, a
+    // ticket), and the socket may have more. Who waits for a change of the socket must read again first.
+    bool may_read_more() const noexcept;
     // Writes at least a byte when done.
     tls_state write(const void* from, std::size_t size, std::size_t& bytes) noexcept;
     // Writes all of a short text. What the socket does not take now goes before the next write.
