@@ -47,9 +47,10 @@ void add_serve_limits(CLI::App& app, serve_options& options) {
               http.connections_of_client, 1'000'000);
     add_count("--health-connections", "Connections beyond these, for requests for the server's health only",
               http.health_connections, 10'000);
-    app.add_option("--trusted-proxy", http.trusted_proxies,
-                   "The address of a proxy: it may have as many connections as there are, and is read again at once "
-                   "after a refusal")
+    app.add_option(
+           "--trusted-proxy", http.trusted_proxies,
+           "The address of a proxy: it may have as many connections as there are, is read again at once after a "
+           "refusal, and says in X-Forwarded-For for which client a request counts")
         ->type_name("ADDRESS");
     add_count("--max-body", "Bytes of a request's body", http.body_bytes, std::size_t{1} << 40);
     add_count("--max-json", "Bytes of a body's JSON", http.json_bytes, std::size_t{1} << 32);

@@ -360,5 +360,30 @@ TEST(abuse, chunked_bodies_have_the_same_limits) {
     EXPECT_EQ(client.receive().status, 413);
 }
 
+// The clients of a proxy come from one address; each of them has the limit of an address.
+TEST(abuse, a_client_behind_a_trusted_proxy_has_the_limit_of_an_address) {
+    const auto from = [](const std::string& client, std::string request) {
+        return request.insert(request.find("\r\n") + 2, "X-Forwarded-For: " + client + "\r\n");
+    };
+    for (const bool is_trusted : {true, false}) {
+        http_options options{.connections_of_client = 1};
+        if (is_trusted) options.trusted_proxies = {"127.0.0.1"};
+        const http_server server(options, R"({"caller_thread_us": 0})");
+        raw_client first = server.client(), second = server.client(), other = server.client();
+        {
+            const testing::held model(*server.fake);
+            first.send(from("203.0.113.7", infer_request(1)));
+            server.fake->wait_until_running();
+            const http_answer health = second.ask(from("203.0.113.7", get_request("/v2/health/live")));
+            EXPECT_EQ(health.status, 200);
+            const http_answer refused = second.ask(from("198.51.100.1, 203.0.113.7", get_request("/v2")));
+            EXPECT_EQ(refused.status, is_trusted ? 429 : 200) << refused.body;
+            EXPECT_EQ(other.ask(from("203.0.113.8", get_request("/v2"))).status, 200);
+        }
+        EXPECT_EQ(first.receive().status, 200);
+        EXPECT_EQ(second.ask(from("203.0.113.7", get_request("/v2"))).status, 200);  // its request is over
+    }
+}
+
 }  // namespace
 }  // namespace sluice::serve::http_abuse_tests

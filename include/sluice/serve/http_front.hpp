@@ -45,7 +45,9 @@ struct http_options {
     // requests for the server's health only.
     std::size_t connections = 2000;
     std::size_t health_connections = 16;  // in addition to `connections`
-    // Of one address; more are refused. Addresses of this machine and trusted_proxies have only the limit of all.
+    // Of one address, of IPv6 of one /64 network; more are refused. Addresses of this machine and trusted_proxies have
+    // only the limit of all. A request of a trusted proxy counts for the client that X-Forwarded-For names: the last
+    // address there that is none of a trusted proxy.
     std::size_t connections_of_client = 1000;
     std::vector<std::string> trusted_proxies = {};  // addresses of IPv4 or IPv6
     std::size_t header_bytes = 16 << 10;            // of a request; a longer one is refused

@@ -167,6 +167,7 @@ void connection::begin_request() {
     request_.id.clear();
     framing_ = 0;
     request_.shared->clear();
+    place_->count_for({});  // the next request may be another client's
     keep_memory();
     parser_.emplace(message_, loop_->state().options.header_bytes, loop_->state().options.body_bytes, body_share_);
     // Coarse: for each request the clock is not read.
@@ -323,6 +324,12 @@ bool connection::accept_header() {
             error_reply(503, "there are too many connections; this one is for requests for the server's health");
         made.retry = true;
         send(std::move(made), true);
+        return false;
+    }
+    if (!is_about_health(route_.to) && !place_->count_for(message_.forwarded_for)) {
+        reply made = error_reply(429, "too many requests come from one address");
+        made.retry = true;
+        send(std::move(made), !parser_->is_done());
         return false;
     }
     is_accepted_ = true;

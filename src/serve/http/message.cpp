@@ -29,7 +29,8 @@ void take_media_type(std::string& to, std::string_view value) {
 
 void http_message::clear(std::size_t kept_bytes) noexcept {
     method = http::verb::unknown;
-    for (std::string* each : {&target, &content_type, &host, &origin, &authorization, &traceparent, &body})
+    for (std::string* each :
+         {&target, &content_type, &host, &origin, &authorization, &traceparent, &forwarded_for, &body})
         each->clear();
     if (body.capacity() > kept_bytes) std::string().swap(body);  // the others are not longer than a header
     json_bytes.reset();
@@ -96,6 +97,10 @@ void message_parser::take_own_field(std::string_view name, std::string_view valu
     if (boost::beast::iequals(its, "traceparent")) {
         ++to_.traceparents;
         to_.traceparent = value;
+    }
+    if (boost::beast::iequals(its, "X-Forwarded-For")) {
+        if (!to_.forwarded_for.empty()) to_.forwarded_for += ',';
+        to_.forwarded_for += value;
     }
     if (!boost::beast::iequals(its, "Inference-Header-Content-Length")) return;
     if (to_.json_bytes) return refuse(message_fault::field_twice, failure);

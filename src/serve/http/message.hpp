@@ -23,6 +23,7 @@ struct http_message {
     std::string origin;
     std::string authorization;
     std::string traceparent;
+    std::string forwarded_for;     // X-Forwarded-For; several fields are one list
     std::size_t traceparents = 0;  // fields of this name
     std::string body;
     std::optional<std::size_t> json_bytes;  // Inference-Header-Content-Length
