@@ -55,7 +55,10 @@ direct_call::direct_call(const prepared_network& of, device& on, std::span<const
     for (const view_form& each : inputs_) {
         blocks_.push_back(on.shares_host_memory() ? on_->allocate(each.size_bytes(), {"input"})
                                                   : on_->allocate_host(each.size_bytes(), {"input"}));
+        bytes_ += each.size_bytes();
     }
+    for (const any_tensor& each : landed_.outputs) bytes_ += landed_outputs::aligned(each.size_bytes());
+    bytes_ += core_.memory_bytes();
 }
 
 bool direct_call::fits(std::span<const input_view> inputs) const noexcept {

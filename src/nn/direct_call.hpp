@@ -33,6 +33,8 @@ public:
     direct_call& operator=(const direct_call&) = delete;
 
     bool fits(std::span<const input_view> inputs) const noexcept;
+    // Of its values: inputs, outputs and what is in between. Costs O(1).
+    std::size_t bytes() const noexcept { return bytes_; }
     // Their elements are those of the latest run.
     const landed_outputs& outputs() const noexcept { return landed_; }
 
@@ -61,6 +63,7 @@ private:
     const prepared_network& of_;
     const stream_lease on_;
     std::size_t recordings_ = 0;
+    std::size_t bytes_ = 0;
     landed_outputs landed_;            // of the latest call
     std::vector<storage_ref> blocks_;  // copies of the inputs
     const sluice::detail::graph_function record_ = [this](auto& recording) { record(recording); };

@@ -10,6 +10,7 @@
 #include "nn/landed_outputs.hpp"
 #include "nn/prepared_network.hpp"
 #include "sluice/base/error.hpp"
+#include "sluice/nn/kept_limit.hpp"
 #include "sluice/op/with_context.hpp"
 #include "sluice/runtime/detail/wait_checks.hpp"
 #include "sluice/runtime/execution_context.hpp"
@@ -50,7 +51,7 @@ bool is_same_each_time(const prepared_network& network, std::span<const view_for
 
 }  // namespace
 
-direct_calls::direct_calls(const prepared_network& of, device& on) : of_(of), on_(on) {}
+direct_calls::direct_calls(const prepared_network& of, device& on) : of_(of), on_(on), calls_(kept_limit::current()) {}
 direct_calls::~direct_calls() = default;
 
 bool direct_calls::is_repeated(std::span<const input_view> inputs) {

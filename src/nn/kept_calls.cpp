@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "nn/kept_calls.hpp"
 
+#include <vector>
+
 namespace sluice::nn::detail {
 
 std::uint64_t kept_calls::key_of(std::span<const input_view> inputs) noexcept {
@@ -29,11 +31,17 @@ bool kept_calls::take_if_fits(place& from, std::uint64_t key, std::span<const in
     if (from.key.load(std::memory_order_relaxed) != key || from.is_taken.load(std::memory_order_relaxed)) return false;
     if (!take(from)) return false;
     if (from.key.load(std::memory_order_relaxed) == key && from.what->fits(inputs)) {
-        if (!from.was_used.load(std::memory_order_relaxed)) from.was_used.store(true, std::memory_order_relaxed);
+        note_use(from);
         return true;
     }
     leave(from);
     return false;
+}
+
+// Writes only after a call was added.
+void kept_calls::note_use(place& of) noexcept {
+    const std::uint64_t now = added_.load(std::memory_order_relaxed);
+    if (of.used_at.load(std::memory_order_relaxed) != now) of.used_at.store(now, std::memory_order_relaxed);
 }
 
 kept_calls::use kept_calls::find(std::span<const input_view> inputs) noexcept {
@@ -63,7 +71,7 @@ kept_calls::place& kept_calls::brought_to(std::size_t first, place& from) noexce
             continue;
         }
         to.what = std::move(from.what);
-        to.was_used.store(true, std::memory_order_relaxed);
+        note_use(to);
         to.key.store(from.key.load(std::memory_order_relaxed), std::memory_order_relaxed);
         from.key.store(0, std::memory_order_relaxed);
         leave(from);
@@ -83,25 +91,49 @@ kept_calls::place* kept_calls::empty_place(std::size_t first) noexcept {
     return nullptr;
 }
 
-// The same, with the call that it has: one that was not used since this looked at it before.
-kept_calls::place* kept_calls::place_of_unused() noexcept {
-    for (std::size_t i = 0; i < 2 * most; ++i) {
-        place& each = places_[++looked_at_ % most];
-        if (each.was_used.exchange(false, std::memory_order_relaxed) || !take(each)) continue;
-        return &each;
+// The same, with the call that it has: the one that was used longest ago of those that no thread uses. None for these
+// inputs (0: any).
+kept_calls::place* kept_calls::longest_unused(std::uint64_t key_to_spare) noexcept {
+    place* found = nullptr;
+    for (place& each : places_) {
+        const std::uint64_t key = each.key.load(std::memory_order_relaxed);
+        if (key == 0 || key == key_to_spare || !take(each)) continue;
+        const bool is_older = found == nullptr || each.used_at.load(std::memory_order_relaxed) <
+                                                      found->used_at.load(std::memory_order_relaxed);
+        const bool is_spared = each.what == nullptr || each.key.load(std::memory_order_relaxed) == key_to_spare;
+        place* const left = is_older && !is_spared ? std::exchange(found, &each) : &each;
+        if (left != nullptr) leave(*left);
     }
-    return nullptr;
+    return found;
+}
+
+// Of a place that this thread has taken. It is empty then, and still taken.
+std::unique_ptr<direct_call> kept_calls::taken_out(place& from) noexcept {
+    from.key.store(0, std::memory_order_relaxed);
+    if (from.what != nullptr) all_bytes_.fetch_sub(from.what->bytes(), std::memory_order_relaxed);
+    return std::move(from.what);
 }
 
 kept_calls::use kept_calls::add(std::unique_ptr<direct_call> made, std::span<const input_view> inputs) {
-    std::unique_ptr<direct_call> dropped;  // destroyed without the lock
+    std::vector<std::unique_ptr<direct_call>> dropped;  // destroyed without the lock
+    dropped.reserve(most + 1);
+    const std::uint64_t key = key_of(inputs);
     const std::lock_guard lock(adding_);
+    added_.fetch_add(1, std::memory_order_relaxed);
+    while (bytes() + made->bytes() > most_bytes_) {
+        place* const oldest = longest_unused(key);
+        if (oldest == nullptr) break;
+        dropped.push_back(taken_out(*oldest));
+        leave(*oldest);
+    }
     place* to = empty_place(first_of_thread());
-    if (to == nullptr) to = place_of_unused();
+    if (to == nullptr) to = longest_unused(0);
     if (to == nullptr) return {};
-    dropped = std::exchange(to->what, std::move(made));
-    to->was_used.store(true, std::memory_order_relaxed);
-    to->key.store(key_of(inputs), std::memory_order_relaxed);
+    dropped.push_back(taken_out(*to));
+    to->what = std::move(made);
+    all_bytes_.fetch_add(to->what->bytes(), std::memory_order_relaxed);
+    note_use(*to);
+    to->key.store(key, std::memory_order_relaxed);
     return use(*to);
 }
 

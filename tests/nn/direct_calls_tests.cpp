@@ -12,6 +12,7 @@
 
 #include "nn/kept_calls.hpp"
 #include "nn/small_models.hpp"
+#include "sluice/nn/kept_limit.hpp"
 #include "sluice/nn/network.hpp"
 #include "sluice/op/value.hpp"
 #include "sluice/runtime/host_call.hpp"
@@ -145,6 +146,59 @@ TEST_F(direct_calls, read_inputs_at_addresses_that_are_no_multiples_of_their_ele
             EXPECT_THAT(y, testing::ElementsAreArray(expected.at(0).values<float>()));
         }
     }
+}
+
+TEST_F(direct_calls, keep_no_more_bytes_than_their_limit) {
+    device& cpu = machine.find("cpu:0");
+    const auto in_use = [&] { return cpu.device_pool().usage().in_use_bytes + cpu.host_pool().usage().in_use_bytes; };
+    // What the network has taken after calls of this many shapes.
+    const auto kept_after = [&](std::size_t shapes, std::size_t bytes) {
+        const kept_limit limit(bytes);
+        const std::size_t before = in_use();
+        const network made = make(layers());
+        for (std::size_t rows = 20'000; rows < 20'000 + shapes; ++rows) {
+            const numbers x(2 * rows, 1);
+            numbers y(2 * rows), z(2 * rows);
+            for (int i = 0; i < repetitions; ++i) made({{x, {rows, 2}}}, {{y, {rows, 2}}, {z, {rows, 2}}});
+            EXPECT_EQ(z.back(), 2);
+        }
+        return in_use() - before;
+    };
+    const std::size_t one = kept_after(1, kept_limit::default_bytes);
+    EXPECT_GE(one, 3 * 20'000 * 2 * sizeof(float));  // x, y and z
+    EXPECT_GT(kept_after(20, kept_limit::default_bytes), 15 * one);
+    EXPECT_LE(kept_after(20, 3 * one), 5 * one);
+    EXPECT_LE(kept_after(20, 0), 2 * one);  // the call that came last
+}
+
+// A call that is kept takes no memory of the device.
+TEST_F(direct_calls, drop_those_that_were_used_longest_ago) {
+    device& cpu = machine.find("cpu:0");
+    const auto takes_memory = [&](const network& of, std::size_t rows) {
+        const numbers x(2 * rows, 1);
+        numbers y(2 * rows), z(2 * rows);
+        const std::size_t before = cpu.device_pool().usage().allocations;
+        of({{x, {rows, 2}}}, {{y, {rows, 2}}, {z, {rows, 2}}});
+        return cpu.device_pool().usage().allocations != before;
+    };
+    const auto call = [&](const network& of, std::size_t rows) {
+        for (int i = 0; i < repetitions; ++i) takes_memory(of, rows);
+    };
+    const std::size_t of_values = 3 * 2 * 20'004 * sizeof(float);
+    std::size_t dropped = 0;
+    for (std::size_t calls = 3; calls < 12; ++calls) {  // for as many that the limit lets some of them stay
+        const kept_limit limit(calls * of_values);
+        const network made = make(layers());
+        for (const std::size_t rows : {20'001U, 20'002U, 20'003U}) call(made, rows);
+        if (takes_memory(made, 20'001) || takes_memory(made, 20'003)) continue;  // there is no room for three
+        call(made, 20'004);
+        EXPECT_FALSE(takes_memory(made, 20'004));
+        if (!takes_memory(made, 20'002)) continue;  // there was room for four
+        ++dropped;
+        EXPECT_FALSE(takes_memory(made, 20'001));
+        EXPECT_FALSE(takes_memory(made, 20'003));
+    }
+    EXPECT_GT(dropped, 0U);
 }
 
 // Calls are kept by a number for the shapes. That of these two combinations is the same.
