@@ -6,6 +6,8 @@
 #include <fstream>
 #include <string>
 
+#include "fuzz/read_config_pbtxt.hpp"
+#include "fuzz/replay.hpp"
 #include "io/support/temporary_directory.hpp"
 #include "serve/support/fake_engine.hpp"
 #include "sluice/base/file_error.hpp"
@@ -178,6 +180,10 @@ TEST_F(repository, refuses_tensors_that_the_network_does_not_have) {
     EXPECT_THAT(why(R"(max_batch_size: 4 input { name: "x" data_type: TYPE_FP32 dims: [ -1, 2 ] })"),
                 HasSubstr("dims [-1, 2] after the first dimension"));
     EXPECT_THAT(why(R"(output { name: "x" data_type: TYPE_FP32 dims: [ -1, 2 ] })"), HasSubstr("it has 'y'"));
+}
+
+TEST(config_pbtxt, files_of_the_fuzzer_are_read_or_refused) {
+    sluice::fuzz::replay("fuzz/corpus/config_pbtxt", fuzz::read_config_pbtxt);
 }
 
 }  // namespace
