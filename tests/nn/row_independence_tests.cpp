@@ -314,6 +314,18 @@ TEST(row_independence, lengths_are_compared_with_minus_one) {
                    {{"four", integers({4})}, {"left", integers({-1, -1})}, {"ones", integers({1, 1})}}});
 }
 
+// As shapes are broadcast by exporters: the larger length of each dimension.
+TEST(row_independence, the_number_of_rows_is_at_least_one) {
+    const auto expanded = [](std::int64_t least) {
+        return parts{matrix(),
+                     {op("Shape", {"x"}, {"shape"}), op("Max", {"shape", "least"}, {"to"}),
+                      op("Expand", {"b", "to"}, {"e"}), op("Mul", {"x", "e"}, {"y"})},
+                     {{"least", integers({least, 4})}, {"b", floats({1, 4})}}};
+    };
+    expect_proven(expanded(1));
+    expect_mixed(expanded(2), "Max", "number of rows");
+}
+
 TEST(row_independence, squeeze_without_axes_depends_on_the_number_of_rows) {
     const std::vector<value_info> inputs{input("x", {n(), of(1), of(4)})};
     expect_proven({inputs, {op("Squeeze", {"x", "a"}, {"y"})}, {{"a", integers({1})}}});

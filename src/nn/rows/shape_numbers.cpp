@@ -145,6 +145,8 @@ public:
         if (op_ == "Max" || op_ == "Min") {
             if (a == b) return a;
             if (a.number() && b.number()) return (*a.number() < *b.number()) == (op_ == "Min") ? a : b;
+            if (is_at_least(a, b)) return op_ == "Max" ? a : b;
+            if (is_at_least(b, a)) return op_ == "Max" ? b : a;
             return unknown({a, b}, is_length(a) && is_length(b));
         }
         if (op_ == "And" || op_ == "Or") {
@@ -166,6 +168,12 @@ public:
 
 private:
     bool is_length(const amount& a) const { return symbols_.has_sign(a) && !a.is_negative(); }
+
+    // Whether `a` is a multiple of the number of rows, which one row makes as large as `b`. There is a row.
+    static bool is_at_least(const amount& a, const amount& b) {
+        const bool is_of_rows = a.powers().size() == 1 && a.is_multiple_of_rows() && a.is_whole();
+        return is_of_rows && a.factor() > 0 && b.number() && *b.number() <= a.factor();
+    }
 
     // A number that is the same for any rows, and of which no more is known.
     std::optional<amount> unknown(const amounts& from, bool is_length) const {
