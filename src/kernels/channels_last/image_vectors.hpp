@@ -13,6 +13,7 @@
 #include <immintrin.h>
 #endif
 
+#include "kernels/add_product.hpp"
 #include "kernels/channels_last/image_loops.hpp"
 
 namespace sluice::kernels {
@@ -123,7 +124,7 @@ template <int Pixels, int Lanes>
 #pragma GCC unroll 14
                 for (int p = 0; p < Pixels; ++p) {
                     const float each = x[p * step];
-                    for (int v = 0; v < Lanes; ++v) sum[p][v] += each * w[v];
+                    for (int v = 0; v < Lanes; ++v) add_product(sum[p][v], each, w[v]);
                 }
             }
         }
@@ -173,7 +174,7 @@ template <int Pixels>
             for (int p = 0; p < Pixels; ++p) {
                 lane each;
                 load(x + p * in.x_step, left, each);
-                sum[p] += each * w;
+                add_product(sum[p], each, w);
             }
         }
     }
@@ -302,11 +303,16 @@ void scale_row(const scaled_row& in) {
         const float* const addend = in.end.addend == nullptr ? nullptr : in.end.addend + pixel * in.end.addend_step;
         for (std::size_t channel = 0; channel < in.channels; channel = next_channels(channel, in.channels)) {
             const std::size_t left = in.channels - channel;
+            const float* const from = in.x + pixel * in.x_step + channel;
             lane value;
-            load(in.x + pixel * in.x_step + channel, left, value);
-            if (in.factors != nullptr) {
-                value = value * *reinterpret_cast<const loose_lane*>(in.factors + channel) +
-                        *reinterpret_cast<const loose_lane*>(in.factors + all + channel);
+            if (in.factors == nullptr) {
+                load(from, left, value);
+            } else {
+                lane x;
+                load(from, left, x);
+                value = *reinterpret_cast<const loose_lane*>(in.factors + all + channel);
+                const lane factor = *reinterpret_cast<const loose_lane*>(in.factors + channel);
+                add_product(value, x, factor);
             }
             finish(value, in.out + pixel * in.out_step + channel, left, addend == nullptr ? nullptr : addend + channel,
                    in.end);

@@ -12,6 +12,7 @@
 
 #include <cstddef>
 
+#include "kernels/add_product.hpp"
 #include "kernels/fused_mlp/fused_mlp_cpu.hpp"
 #include "kernels/fused_mlp/fused_mlp_single_columns.hpp"
 #include "kernels/fused_mlp/fused_mlp_vectors.hpp"
@@ -28,14 +29,14 @@ void multiply_tile(const tile_place& at) {
         const panel start = *reinterpret_cast<const loose_panel*>(at.bias + p * 16);
         unrolled<Rows>([&](auto r) __attribute__((always_inline)) { sum[r][p] = start; });
     });
-    const float *const x = at.x, *const weight = at.weight;
+    const float *x = at.x, *weight = at.weight;
     const std::size_t in = at.in, x_stride = at.x_stride;
-    for (std::size_t k = 0; k < in; ++k) {
+    for (const float* const end = weight + in * 16; weight != end; ++x, weight += 16) {
         panel w[Panels];
-        for (int p = 0; p < Panels; ++p) w[p] = *reinterpret_cast<const loose_panel*>(weight + (p * in + k) * 16);
+        for (int p = 0; p < Panels; ++p) w[p] = *reinterpret_cast<const loose_panel*>(weight + p * in * 16);
         for (int r = 0; r < Rows; ++r) {
-            const float each = x[r * x_stride + k];
-            for (int p = 0; p < Panels; ++p) sum[r][p] += each * w[p];
+            const float each = x[r * x_stride];
+            for (int p = 0; p < Panels; ++p) add_product(sum[r][p], each, w[p]);
         }
     }
     float* const out = at.out;

@@ -5,6 +5,7 @@
 
 #include <cstddef>
 
+#include "kernels/add_product.hpp"
 #include "kernels/fused_mlp/fused_mlp_cpu.hpp"
 #include "kernels/fused_mlp/fused_mlp_vectors.hpp"
 
@@ -22,7 +23,7 @@ void multiply_columns(const tile_place& at) {
         for (int r = 0; r < Rows; ++r) {
             panel x;
             load(at.x + r * at.x_stride + k, x);
-            for (int c = 0; c < Columns; ++c) sum[r][c] += x * w[c];
+            for (int c = 0; c < Columns; ++c) add_product(sum[r][c], x, w[c]);
         }
     };
     for (std::size_t k = 0; k < whole; k += 16) {

@@ -15,6 +15,7 @@
 #include <immintrin.h>
 #endif
 
+#include "kernels/add_product.hpp"
 #include "kernels/rounded_layers/rounded_layers.hpp"
 #include "sluice/kernels/activated.hpp"
 
@@ -158,7 +159,7 @@ struct float_tiles {
                                    x + static_cast<std::size_t>(r) * of.row_bytes +
                                        (k * group + static_cast<std::size_t>(g)) * 4,
                                    4);
-                            sum[r][v] += each * w.of[g];
+                            add_product(sum[r][v], each, w.of[g]);
                         }
                     }
                 }
@@ -302,9 +303,11 @@ number_range range_of(const float* x, std::size_t count) {
             const words sums = *reinterpret_cast<const loose_words*>(row + c);
             const words of_columns = *reinterpret_cast<const loose_words*>(of.column_sums + c);
             const integers whole = reinterpret_cast<integers>(sums - zero * of_columns);
+            const floats real = __builtin_convertvector(whole, floats);
             const floats scale = quantity.scale * *reinterpret_cast<const loose_floats*>(of.steps + c);
-            *reinterpret_cast<loose_floats*>(row + c) =
-                __builtin_convertvector(whole, floats) * scale + *reinterpret_cast<const loose_floats*>(of.biases + c);
+            floats sum = *reinterpret_cast<const loose_floats*>(of.biases + c);
+            add_product(sum, real, scale);
+            *reinterpret_cast<loose_floats*>(row + c) = sum;
         }
     }
 }
