@@ -146,10 +146,13 @@ class running:
                 os.close(descriptor)
 
         self.arguments = arguments
+        # For a tool that was built with OpenBLAS: that library starts a thread for each core before main, and where a limit
+        # of memory does not permit it, main is never reached. Sluice uses none of these threads.
+        environment = {**os.environ, "OPENBLAS_NUM_THREADS": "1"}
         # Pipes, to which no limit of files applies. What is read late is little.
         self.process = subprocess.Popen(
             [tool, *arguments], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=err or subprocess.PIPE, cwd=cwd,
-            preexec_fn=prepare, start_new_session=True)
+            env=environment, preexec_fn=prepare, start_new_session=True)
 
     def send(self, number):
         with contextlib.suppress(ProcessLookupError):
