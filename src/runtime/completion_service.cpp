@@ -38,6 +38,7 @@ public:
     void run();
     bool run_posted() noexcept;
     bool post_due_timers(clock::time_point now) noexcept;
+    void run_timers_now() noexcept;
     bool look(bool ask_all) noexcept;
 
     bool is_own_thread() const noexcept {
@@ -94,10 +95,16 @@ void completion_service::core::watch(command_queue& queue) noexcept {
 }
 
 void completion_service::core::set(timer& due) noexcept {
+    bool closed = false;
     {
         const std::lock_guard lock(mutex_);
-        timers_.insert(due);
+        if (!is_closed_.load()) {
+            timers_.insert(due);
+        } else {
+            closed = true;
+        }
     }
+    if (closed) return due.item().run();  // as post() does; no thread is left that would wait
     if (is_asleep_.load()) wake();
 }
 
@@ -231,8 +238,25 @@ void completion_service::core::run() {
         }
         if (now - last_event > busy_poll_time) sleep_until(now + nap);
     }
-    is_closed_.store(true);
+    {
+        const std::lock_guard lock(mutex_);  // so that set() sees it, or the timer is in the queue
+        is_closed_.store(true);
+    }
     run_posted();
+    run_timers_now();
+}
+
+// No thread will be there when they are due.
+void completion_service::core::run_timers_now() noexcept {
+    for (;;) {
+        timer* next = nullptr;
+        {
+            const std::lock_guard lock(mutex_);
+            next = timers_.take_due(clock::time_point::max());
+        }
+        if (next == nullptr) return;
+        next->item().run();
+    }
 }
 
 completion_service::completion_service(mode how) : core_(std::make_shared<core>()) {

@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: Apache-2.0
+// growing_delay: how long to wait before something that failed is tried again.
+//
+//     retry(5, growing_delay{.first = 2ms, .most = 1s, .seed = id}, make)
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <random>
+
+namespace sluice {
+
+// The first delay is `first`, each later one `growth` times as long as the one before, and none is longer than `most`.
+// Each is then shortened at random by up to the part `jitter` of it, so that those who failed together do not come
+// again together. The same seed gives the same delays: who should not come together needs another seed.
+struct growing_delay {
+    std::chrono::duration<double> first = std::chrono::milliseconds(1);
+    std::chrono::duration<double> most = std::chrono::seconds(1);
+    double growth = 2;    // at least 1
+    double jitter = 0.5;  // from 0, none, to 1
+    std::uint64_t seed = 0;
+};
+
+namespace detail {
+
+// The delays, one after the other. Thread safety: none.
+class delays {
+public:
+    // Throws errc::invalid_argument for a time that is negative or not a number, for less growth than 1, and for a
+    // jitter outside [0, 1].
+    explicit delays(const growing_delay& of);
+    std::chrono::duration<double> next();
+
+private:
+    growing_delay of_;
+    std::mt19937_64 random_;
+};
+
+}  // namespace detail
+
+}  // namespace sluice
