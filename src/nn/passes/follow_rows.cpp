@@ -7,7 +7,6 @@
 #include <optional>
 #include <set>
 #include <stdexcept>
-#include <string_view>
 #include <utility>
 
 #include "nn/passes/follow_graphs.hpp"
