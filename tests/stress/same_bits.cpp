@@ -73,7 +73,7 @@ std::string place_of(const any_tensor& expected, const any_tensor& got) {
 
 class tester {
 public:
-    explicit tester(const settings& of) : settings_(of) {
+    explicit tester(const settings& of) {
         for (const std::size_t each : of.workers) others_.push_back(std::make_unique<machine>(each));
     }
 
@@ -114,7 +114,6 @@ private:
         return sync(sync(nn::make_network(from), with.pool).run(inputs), with.pool);
     }
 
-    const settings& settings_;
     machine one_{1};
     std::vector<std::unique_ptr<machine>> others_;
     std::size_t compared_ = 0, different_ = 0, left_out_ = 0;

@@ -2,6 +2,7 @@
 // A server with one fake model "m" behind a front end of gRPC, on a free port, and its client.
 #pragma once
 
+#include <grpc/grpc.h>
 #include <grpcpp/create_channel.h>
 #include <grpcpp/generic/generic_stub.h>
 #include <grpcpp/support/byte_buffer.h>
@@ -21,6 +22,10 @@
 #include "sluice/serve/server.hpp"
 
 namespace sluice::serve::testing {
+
+// The last user of gRPC's library waits up to 10 s for its threads. The tests have hundreds of servers, one after the
+// other, and are users as long as the program runs.
+inline const bool uses_grpc = (grpc_init(), true);
 
 struct grpc_server {
     explicit grpc_server(grpc_options options = {}, const std::string& config = "{}", log_sink log = {}) {
