@@ -14,11 +14,11 @@ namespace sluice {
 // Each is then shortened at random by up to the part `jitter` of it, so that those who failed together do not come
 // again together. The same seed gives the same delays: who should not come together needs another seed.
 struct growing_delay {
-    std::chrono::duration<double> first = std::chrono::milliseconds(1);
-    std::chrono::duration<double> most = std::chrono::seconds(1);
-    double growth = 2;    // at least 1
-    double jitter = 0.5;  // from 0, none, to 1
-    std::uint64_t seed = 0;
+    std::chrono::duration<double> first = std::chrono::milliseconds(1);  // before the second try
+    std::chrono::duration<double> most = std::chrono::seconds(1);        // that a delay grows to
+    double growth = 2;                                                   // at least 1
+    double jitter = 0.5;                                                 // from 0, none, to 1
+    std::uint64_t seed = 0;                                              // of the random numbers
 };
 
 namespace detail {
