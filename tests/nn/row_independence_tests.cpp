@@ -662,6 +662,37 @@ TEST(row_independence, a_rounded_number_of_rows_is_not_the_number_of_rows) {
     EXPECT_FALSE(found(filled(49)).is_proven);
 }
 
+// 8 / 3 in f32 is 2.67 and becomes 3, so the sum runs along the rows; as whole numbers 8 / 3 is 2.
+TEST(row_independence, a_quotient_of_real_numbers_is_not_that_of_whole_ones) {
+    const auto summed = [](float by) {
+        return parts{
+            {input("x", {n(), of(8)})},
+            {op("Shape", {"x"}, {"shape"}), op("Cast", {"shape"}, {"real"}, {{"to", std::int64_t{1}}}),
+             op("Gather", {"real", "one"}, {"width"}), op("Div", {"width", "by"}, {"part"}),
+             op("Ceil", {"part"}, {"up"}), op("Cast", {"up"}, {"whole"}, {{"to", std::int64_t{7}}}),
+             op("Sub", {"three", "whole"}, {"axis"}), op("CumSum", {"x", "axis"}, {"y"})},
+            {{"one", integers({1})}, {"by", tensor_of(std::vector<float>{by}, {1})}, {"three", integers({3})}}};
+    };
+    expect_proven(summed(4));  // along axis 1
+    EXPECT_FALSE(found(summed(3)).is_proven);
+}
+
+// 16403 * 1023 is no number of f32.
+TEST(row_independence, a_product_that_a_real_number_cannot_hold_is_not_a_multiple_of_the_rows) {
+    const auto filled = [](float by) {
+        return parts{
+            matrix(),
+            {op("Shape", {"x"}, {"shape"}), op("Gather", {"shape", "zero"}, {"rows"}),
+             op("Cast", {"rows"}, {"real"}, {{"to", std::int64_t{1}}}), op("Mul", {"real", "by"}, {"more"}),
+             op("Div", {"more", "by"}, {"again"}), op("Cast", {"again"}, {"whole"}, {{"to", std::int64_t{7}}}),
+             op("Concat", {"whole", "four"}, {"to"}, {{"axis", std::int64_t{0}}}),
+             op("ConstantOfShape", {"to"}, {"y"})},
+            {{"zero", integers({0})}, {"four", integers({4})}, {"by", tensor_of(std::vector<float>{by}, {1})}}};
+    };
+    expect_proven(filled(3));
+    EXPECT_FALSE(found(filled(16403)).is_proven);
+}
+
 TEST(row_independence, an_operator_of_the_users_own_is_not_assumed_to_keep_rows_apart) {
     model from = network_of({matrix(), {op("com.example.Mine", {"x"}, {"y"})}});
     from.opsets["com.example"] = 1;

@@ -122,10 +122,22 @@ std::optional<followed> moved(const node_to_try& which, std::span<const followed
 
 // --- arithmetic ---------------------------------------------------------------------------------------------------
 
+// Whether numbers of the type have exactly this value, with up to 65,536 rows. Others are rounded: in f32 1 / 49 * 49
+// is less than 1, and 16403 * 1023 / 16403 less than 1023.
+bool is_exact(io::dtype type, const amount& of) {
+    if (!is_real(type)) return true;
+    const int digits = type == io::dtype::f64 ? 53 : type == io::dtype::f32 ? 24 : type == io::dtype::f16 ? 11 : 8;
+    const int bits = of.powers().empty() ? digits : digits - 16;
+    const bool is_divided_by_symbols =
+        std::ranges::any_of(of.powers(), [](const auto& each) { return each.second < 0; });
+    return bits > 0 && !is_divided_by_symbols && std::has_single_bit(static_cast<std::uint64_t>(of.divisor())) &&
+           std::abs(of.factor()) <= std::int64_t{1} << bits;
+}
+
 class arithmetic {
 public:
     arithmetic(const node& which, io::dtype type, symbol_table& symbols)
-        : op_(which.op), is_real_(is_real(type)), symbols_(symbols) {}
+        : op_(which.op), type_(type), symbols_(symbols) {}
 
     std::optional<amount> one(const amount& a) const {
         if (op_ == "Neg") return a.negated();
@@ -136,9 +148,13 @@ public:
     }
 
     std::optional<amount> two(const amount& a, const amount& b) const {
-        if (op_ == "Mul") return a * b;
+        if (op_ == "Mul") {
+            if (const amount made = a * b; is_exact(type_, made)) return made;
+            return unknown({a, b}, is_length(a) && is_length(b));
+        }
         if (op_ == "Add" || op_ == "Sub") {
-            if (const auto sum = amount::sum(a, op_ == "Add" ? b : b.negated())) return sum;
+            const auto sum = amount::sum(a, op_ == "Add" ? b : b.negated());
+            if (sum && is_exact(type_, *sum)) return sum;
             return unknown({a, b}, op_ == "Add" && is_length(a) && is_length(b));
         }
         if (op_ == "Div") return quotient(a, b);
@@ -177,7 +193,7 @@ private:
 
     // A number that is the same for any rows, and of which no more is known.
     std::optional<amount> unknown(const amounts& from, bool is_length) const {
-        std::string key = op_ + (is_real_ ? " real" : "");
+        std::string key = op_ + (is_real(type_) ? " real" : "");
         for (const amount& each : from) {
             if (each.depends_on_rows()) return {};
             key += " " + to_string(each);
@@ -187,11 +203,8 @@ private:
 
     std::optional<amount> quotient(const amount& a, const amount& b) const {
         const amount made = a / b;
-        if (made.is_whole()) return made;
-        // Another quotient of real numbers is rounded: 1 / 49 * 49 is less than 1.
-        if (is_real_ && b.number() && std::has_single_bit(static_cast<std::uint64_t>(std::abs(*b.number()))))
-            return made;
-        if (a.number() && b.number()) return amount(*a.number() / *b.number());
+        if (is_real(type_) ? is_exact(type_, made) : made.is_whole()) return made;
+        if (!is_real(type_) && a.number() && b.number()) return amount(*a.number() / *b.number());
         return unknown({a, b}, is_length(a) && is_length(b));
     }
 
@@ -211,7 +224,7 @@ private:
     }
 
     const std::string& op_;
-    const bool is_real_;
+    const io::dtype type_;
     symbol_table& symbols_;
 };
 
@@ -276,6 +289,9 @@ std::optional<followed> cast_numbers(const node& which, const operands& from, io
         } else if (!is_real(*to) && is_real(type) && !each.is_whole()) {
             if (each.depends_on_rows()) return {};
             each = symbols.named("whole part of " + to_string(each), symbols.has_sign(each) && !each.is_negative());
+        } else if (!is_exact(*to, each)) {
+            if (each.depends_on_rows()) return {};
+            each = symbols.named("rounded " + to_string(each), symbols.has_sign(each) && !each.is_negative());
         }
     }
     return value_of(*to, from.shape, std::move(made));
@@ -295,6 +311,7 @@ std::optional<followed> reduced_numbers(const node& which, const operands& from,
             return {};
         }
     }
+    if (!is_exact(inputs[0]->type, made)) return {};
     const auto* const kept = which.find<std::int64_t>("keepdims");
     const bool is_kept = kept == nullptr || *kept != 0;
     return value_of(inputs[0]->type, is_kept ? std::vector<std::size_t>{1} : std::vector<std::size_t>(), {made});
