@@ -89,19 +89,4 @@ void deadline_or_stop::throw_if_ended() const {
     }
 }
 
-timed_pause::~timed_pause() {
-    if (signal_) signal_->cancel();
-}
-
-bool timed_pause::await_suspend(std::coroutine_handle<> waiter) {
-    completion_service& service = at_->owner().service();
-    const timer::clock::time_point due = service.due(until_);
-    if (due <= service.now()) return false;
-    waiter_ = waiter;
-    signal_ = std::make_shared<end_signal>(
-        at_->serial(), [](void* self) noexcept { static_cast<timed_pause*>(self)->waiter_.resume(); }, this);
-    signal_->set_timer(service, due);
-    return true;
-}
-
 }  // namespace sluice::detail

@@ -38,7 +38,6 @@ public:
     void run();
     bool run_posted() noexcept;
     bool post_due_timers(clock::time_point now) noexcept;
-    void run_timers_now() noexcept;
     bool look(bool ask_all) noexcept;
 
     bool is_own_thread() const noexcept {
@@ -95,16 +94,10 @@ void completion_service::core::watch(command_queue& queue) noexcept {
 }
 
 void completion_service::core::set(timer& due) noexcept {
-    bool closed = false;
     {
         const std::lock_guard lock(mutex_);
-        if (!is_closed_.load()) {
-            timers_.insert(due);
-        } else {
-            closed = true;
-        }
+        timers_.insert(due);
     }
-    if (closed) return due.item().run();  // as post() does; no thread is left that would wait
     if (is_asleep_.load()) wake();
 }
 
@@ -238,25 +231,8 @@ void completion_service::core::run() {
         }
         if (now - last_event > busy_poll_time) sleep_until(now + nap);
     }
-    {
-        const std::lock_guard lock(mutex_);  // so that set() sees it, or the timer is in the queue
-        is_closed_.store(true);
-    }
+    is_closed_.store(true);
     run_posted();
-    run_timers_now();
-}
-
-// No thread will be there when they are due.
-void completion_service::core::run_timers_now() noexcept {
-    for (;;) {
-        timer* next = nullptr;
-        {
-            const std::lock_guard lock(mutex_);
-            next = timers_.take_due(clock::time_point::max());
-        }
-        if (next == nullptr) return;
-        next->item().run();
-    }
 }
 
 completion_service::completion_service(mode how) : core_(std::make_shared<core>()) {

@@ -56,7 +56,7 @@ public:
     void post(work_item& item) noexcept override;
     // Watches the queue until it has no waiters.
     void watch(command_queue& queue) noexcept;
-    // Posts the timer's item when it is due, unless it is cancelled before. When the service is closed, all are due.
+    // Posts the timer's item when it is due, unless it is cancelled before.
     void set(timer& due) noexcept;
     // True: the timer was set, and its item will not be posted. False: its item has already been posted.
     bool cancel_timer(timer& due) noexcept;

@@ -19,7 +19,6 @@ bool is_in_use(const stream_point& point) {
     return point.queue != nullptr && point.queue->passed() < point.queue->reached(point.upto);
 }
 
-// Memory with an access_lock has no parts (storage::part_of), so there are no writes of parts.
 void add_open_points(const storage& memory, access_mode mode, std::vector<stream_point>& to) {
     const auto add = [&](const stream_point& point) {
         if (is_in_use(point)) to.push_back(point);
@@ -59,6 +58,13 @@ private:
 }  // namespace
 
 void memory_in_use::wait() const { await_points(by_); }
+
+void await_last_write(const storage& memory) {
+    std::vector<stream_point> open;
+    add_open_points(memory, access_mode::read, open);
+    if (!open.empty() && holds_a_lock()) throw memory_in_use(std::move(open));
+    memory.await_last_write();
+}
 
 // The histories are read with the lock held: only then have all their tickets been issued.
 exclusive_use::exclusive_use(std::span<storage* const> memory, access_mode mode)

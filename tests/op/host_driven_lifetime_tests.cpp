@@ -5,13 +5,11 @@
 #include <atomic>
 #include <chrono>
 #include <latch>
-#include <limits>
 #include <memory>
 #include <optional>
 #include <stdexcept>
 #include <stop_token>
 #include <thread>
-#include <vector>
 
 #include "sluice/sluice.hpp"
 #include "support/gate.hpp"
@@ -235,131 +233,6 @@ TEST_F(host_driven_lifetime, futures_dropped_at_any_moment_leak_nothing) {
         for (int i = 0; i < round % 50; ++i) std::this_thread::yield();
     }
     EXPECT_EQ(token.use_count(), 1);
-}
-
-// --- delays of retry ----------------------------------------------------------------------------------------
-
-TEST(growing_delay, grows_to_its_bound_and_is_shortened_by_the_seed) {
-    using seconds = std::chrono::duration<double>;
-    detail::delays exact({.first = 1ms, .most = 10ms, .growth = 3, .jitter = 0});
-    for (const double expected : {0.001, 0.003, 0.009, 0.01, 0.01}) EXPECT_DOUBLE_EQ(exact.next().count(), expected);
-    detail::delays a({.first = 4ms, .most = 4ms, .seed = 1}), again({.first = 4ms, .most = 4ms, .seed = 1}),
-        other({.first = 4ms, .most = 4ms, .seed = 2});
-    int equal = 0;
-    for (int i = 0; i < 100; ++i) {
-        const seconds one = a.next();
-        EXPECT_EQ(one, again.next());
-        EXPECT_GT(one, 2ms - 1ns);
-        EXPECT_LE(one, 4ms);
-        equal += one == other.next() ? 1 : 0;
-    }
-    EXPECT_LT(equal, 3);
-    const double nan = std::numeric_limits<double>::quiet_NaN();
-    for (const growing_delay& wrong :
-         {growing_delay{.first = -1ms}, growing_delay{.first = seconds(nan)}, growing_delay{.most = -1ms},
-          growing_delay{.growth = 0.5}, growing_delay{.jitter = 1.5}, growing_delay{.jitter = nan}}) {
-        EXPECT_THROW(retry(2, wrong, [] { return value(1); }), error);
-    }
-}
-
-TEST_F(host_driven_lifetime, each_further_attempt_comes_after_its_delay) {
-    const auto begin = std::chrono::steady_clock::now();
-    int calls = 0;
-    const int answer = sync(retry(4, growing_delay{.first = 10ms, .jitter = 0},
-                                  [&] {
-                                      return host_call([&] {
-                                          if (++calls < 4) throw std::runtime_error("not yet");
-                                          return 42;
-                                      });
-                                  }),
-                            pool);
-    EXPECT_EQ(answer, 42);
-    EXPECT_GE(std::chrono::steady_clock::now() - begin, 70ms);  // 10 + 20 + 40
-}
-
-TEST_F(host_driven_lifetime, a_failure_that_is_not_named_is_not_tried_again) {
-    int calls = 0;
-    const auto fails_with = [&](errc code) {
-        calls = 0;
-        const growing_delay delay{.first = 1us};
-        try {
-            sync(retry(
-                     3, delay,
-                     [&, code]() -> decltype(fails_later()) {
-                         ++calls;
-                         throw error(code, "on purpose");
-                     },
-                     failed_with<errc::out_of_memory, errc::io_failed>),
-                 pool);
-        } catch (const error& failure) {
-            EXPECT_EQ(failure.code(), code);
-        }
-        return calls;
-    };
-    EXPECT_EQ(fails_with(errc::out_of_memory), 3);
-    EXPECT_EQ(fails_with(errc::io_failed), 3);
-    EXPECT_EQ(fails_with(errc::bad_file), 1);
-}
-
-// Nothing waits for the end of a delay when the operation is given up.
-TEST_F(host_driven_lifetime, a_delay_ends_with_its_operation) {
-    const auto begin = std::chrono::steady_clock::now();
-    std::atomic<int> calls = 0;
-    const auto slow = [&] {
-        return retry(3, growing_delay{.first = 1h, .most = 1h}, [&] {
-            ++calls;
-            return fails_later();
-        });
-    };
-    EXPECT_THROW(sync(timeout(slow(), 20ms), pool), error);
-    EXPECT_EQ(calls, 1);
-    {
-        const auto dropped = spawn(slow(), pool);
-        while (calls != 2) std::this_thread::sleep_for(1ms);
-        await_completion_thread();
-    }
-    std::stop_source stop;
-    auto stopped = spawn(stop_when(slow(), stop.get_token()), pool);
-    while (calls != 3) std::this_thread::sleep_for(1ms);
-    await_completion_thread();
-    stop.request_stop();
-    EXPECT_THROW(std::move(stopped).get(), error);
-    auto own = std::make_unique<runtime>(runtime_options{.cpu_workers = 1, .cuda = false});
-    round_robin of_own(own->default_device(), 1);
-    auto closed = spawn(slow(), of_own);
-    while (calls != 4) std::this_thread::sleep_for(1ms);
-    std::this_thread::sleep_for(20ms);  // it is in its delay by now
-    own.reset();
-    EXPECT_ANY_THROW(std::move(closed).get());
-    EXPECT_LT(std::chrono::steady_clock::now() - begin, 60s);
-}
-
-// Eight threads need more memory than there is; each holds its own for a moment, and tries again.
-TEST(retry_under_shortage, eight_threads_all_get_their_memory_in_the_end) {
-    runtime machine({.cpu_devices = 1, .cpu_workers = 2, .cpu_memory_bytes = 8u << 20, .cuda = false});
-    device& cpu = machine.default_device();
-    std::atomic<int> attempts = 0;
-    {
-        std::vector<std::jthread> threads;
-        for (unsigned id = 0; id < 8; ++id) {
-            threads.emplace_back([&, id] {
-                round_robin own(cpu, 1);
-                const auto make = [&] {
-                    ++attempts;
-                    return full<float>({(2u << 20) / sizeof(float)}, 1);
-                };
-                for (int round = 0; round < 20; ++round) {
-                    const growing_delay delay{.first = 100us, .most = 5ms, .seed = id};
-                    auto patient = retry(10'000, delay, make, failed_with<errc::out_of_memory>);
-                    const tensor<float> held = sync(std::move(patient), own);
-                    std::this_thread::sleep_for(500us);
-                    EXPECT_EQ(held.shape(), (shape{(2u << 20) / sizeof(float)}));
-                }
-            });
-        }
-    }
-    EXPECT_GT(attempts, 8 * 20);
-    EXPECT_EQ(cpu.device_pool().usage().in_use_bytes, 0u);
 }
 
 }  // namespace

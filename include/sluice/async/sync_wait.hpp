@@ -15,7 +15,6 @@
 #include <condition_variable>
 #include <mutex>
 
-#include "sluice/async/detail/item_threads.hpp"
 #include "sluice/async/detail/root.hpp"
 #include "sluice/async/detail/thread_duty.hpp"
 #include "sluice/async/detail/wait_driver.hpp"
@@ -59,7 +58,6 @@ requires awaitable<Awaitable>
 detail::kept_result_t<Awaitable> sync_wait(Awaitable&& source) {
     auto root = detail::make_root<Awaitable&&>(std::forward<Awaitable>(source));
     detail::blocking_owner owner;
-    const detail::wait_for_start counted;
     {
         const detail::start_before_wait starting;
         root.start(owner);

@@ -4,26 +4,18 @@
 // Runs the operation that make() returns. When it fails, runs the operation that the next call of make() returns, up to
 // `attempts` times in all. The waiter gets the last failure. A failure for which again(std::exception_ptr) returns
 // false is the last one. make runs on the thread that submits: first the caller's, then the runtime's completion
-// thread. Host-driven, see or_else; so it does not compile inside a compiled graph.
-//
-// With a growing_delay each further attempt comes after a delay. No thread waits meanwhile; under the simulator it is
-// virtual time. A timeout, a stop or a dropped future ends it. Once the runtime is destroyed, no attempt waits.
+// thread. Host-driven, see or_else.
 //
 // Costs at most `attempts` times what the operation costs. Each attempt also costs what or_else costs: a few
 // allocations and one wait for the device.
 //
 //     retry(3, [&] { return forward(x); })
-//     retry(8, growing_delay{.first = 1ms, .most = 100ms, .seed = id}, [&] { return forward(x); },
-//           failed_with<errc::out_of_memory>)
 #pragma once
 
 #include <coroutine>
 #include <exception>
-#include <optional>
 #include <type_traits>
 
-#include "sluice/base/error.hpp"
-#include "sluice/base/growing_delay.hpp"
 #include "sluice/op/detail/single_use.hpp"
 #include "sluice/op/operation.hpp"
 
@@ -35,18 +27,6 @@ struct always_again {
 };
 }  // namespace detail
 
-// For retry's `again`: whether the failure is a sluice::error with one of these codes.
-template <errc... Codes>
-bool failed_with(const std::exception_ptr& failure) {
-    try {
-        std::rethrow_exception(failure);
-    } catch (const error& its) {
-        return ((its.code() == Codes) || ...);
-    } catch (...) {
-        return false;
-    }
-}
-
 template <typename Make, typename Again>
 class retry_operation : public operation_base<retry_operation<Make, Again>> {
     static_assert(operation<std::invoke_result_t<Make&>>, "retry: the function must return an operation");
@@ -54,8 +34,8 @@ class retry_operation : public operation_base<retry_operation<Make, Again>> {
 public:
     using output = output_of<std::invoke_result_t<Make&>>;
 
-    retry_operation(int attempts, std::optional<detail::delays> delays, Make make, Again again)
-        : attempts_(attempts), delays_(std::move(delays)), make_(std::move(make)), again_(std::move(again)) {}
+    retry_operation(int attempts, Make make, Again again)
+        : attempts_(attempts), make_(std::move(make)), again_(std::move(again)) {}
 
     work_estimate estimate() const { return {.commands = 1}; }
 
@@ -75,16 +55,11 @@ public:
             // abandoned.
             if (left <= 1 || driver.is_poisoned() || driver.is_abandoned() || !again_(failure))
                 std::rethrow_exception(failure);
-            if (!delays_) continue;
-            auto pause = driver.pause(delays_->next());
-            co_await pause;
-            if (driver.is_abandoned()) std::rethrow_exception(failure);
         }
     }
 
 private:
     int attempts_;
-    std::optional<detail::delays> delays_;
     Make make_;
     Again again_;
     detail::single_use once_;
@@ -93,12 +68,7 @@ private:
 // At least one attempt is made.
 template <typename Make, typename Again = detail::always_again>
 auto retry(int attempts, Make make, Again again = {}) {
-    return retry_operation<Make, Again>(attempts, std::nullopt, std::move(make), std::move(again));
-}
-// The same with a delay before each further attempt. Throws errc::invalid_argument for delays that cannot be.
-template <typename Make, typename Again = detail::always_again>
-auto retry(int attempts, const growing_delay& delay, Make make, Again again = {}) {
-    return retry_operation<Make, Again>(attempts, detail::delays(delay), std::move(make), std::move(again));
+    return retry_operation<Make, Again>(attempts, std::move(make), std::move(again));
 }
 
 }  // namespace sluice

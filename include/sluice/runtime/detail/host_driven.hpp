@@ -3,7 +3,6 @@
 // host_driver; no thread waits in between.
 #pragma once
 
-#include <chrono>
 #include <exception>
 #include <memory>
 #include <string_view>
@@ -80,9 +79,6 @@ public:
     auto run_until(Op op, std::optional<deadline> until, std::stop_token stop) const -> part<output_of<Op>> {
         return race(std::make_unique<Op>(std::move(op)), until, std::move(stop), at_);
     }
-
-    // Resumes after that time, in which nothing of the operation runs. Give it a name before it is awaited.
-    timed_pause pause(std::chrono::duration<double> time) const { return timed_pause(at_, deadline(time)); }
 
     // Throws when the operation has been abandoned. To be called before each function of the user's.
     void throw_if_abandoned() const { at_->throw_if_abandoned(); }
