@@ -19,17 +19,20 @@ nor the environment variable CUDAARCHS names them: usual, or released, as packag
     if((NOT DEFINED CMAKE_CUDA_ARCHITECTURES AND NOT DEFINED ENV{CUDAARCHS}) OR
             (DEFINED SLUICE_CHOSEN_ARCHITECTURES AND CMAKE_CUDA_ARCHITECTURES STREQUAL SLUICE_CHOSEN_ARCHITECTURES))
         set(sluice_chooses_architectures ON)
-        # Those of this machine's GPUs. Without one: code for A100, A10, RTX 30, RTX 40 and L4 (8.0 runs on 8.6 and 8.9),
-        # and for H100 and H200. Newer GPUs compile the last one's PTX when the program starts on them.
-        set(usual 80-real 90)
+        # Those of this machine's GPUs, where each supported toolkit knows all of them. Else A100, A10 and RTX 30 (8.0 runs
+        # on 8.6), RTX 40 and L4 (which have f8), H100 and H200. Newer GPUs compile the last one's PTX when the program
+        # starts on them.
+        set(usual 80-real 89-real 90)
         find_program(SLUICE_NVIDIA_SMI nvidia-smi)
         mark_as_advanced(SLUICE_NVIDIA_SMI)
-        if(SLUICE_NVIDIA_SMI)
-            execute_process(COMMAND ${SLUICE_NVIDIA_SMI} --query-gpu=compute_cap --format=csv,noheader
+        if(SLUICE_NVIDIA_SMI AND SLUICE_CUDA_ARCHITECTURES STREQUAL "usual")
+            execute_process(COMMAND ${SLUICE_NVIDIA_SMI} --query-gpu=compute_cap --format=csv,noheader TIMEOUT 10
                 OUTPUT_VARIABLE capabilities RESULT_VARIABLE status ERROR_QUIET OUTPUT_STRIP_TRAILING_WHITESPACE)
-            string(REGEX MATCHALL "[0-9]+\\.[0-9]" capabilities "${capabilities}")
-            if(status EQUAL 0 AND capabilities)
-                list(REMOVE_DUPLICATES capabilities)
+            string(REGEX REPLACE "[ \r\n]+" ";" capabilities "${capabilities}")
+            list(REMOVE_DUPLICATES capabilities)
+            set(others ${capabilities})
+            list(REMOVE_ITEM others 7.5 8.0 8.6 8.9 9.0)
+            if(status EQUAL 0 AND capabilities AND NOT others)
                 string(REPLACE "." "" usual "${capabilities}")
             endif()
         endif()

@@ -254,8 +254,10 @@ storage* memory_pool::core::make_when_short(std::size_t bytes, const command_que
         return there < bytes ? bytes - there : bytes;
     };
     // Another thread that may not wait either replaces the marks of this call, so refusals are counted.
+    std::size_t returned_bytes = 0;  // by the last call
     const auto free_another = [&](used next) {
         const freed its = free_one(missing(), call, next);
+        returned_bytes = its.returned_bytes;
         if (!its.is_refused) return its.any;
         if (refusals_left == 0) return false;
         --refusals_left;
@@ -264,6 +266,7 @@ storage* memory_pool::core::make_when_short(std::size_t bytes, const command_que
     if (is_crowded(bytes)) {
         begin();
         while (free_another(used::pass_over)) {
+            if (returned_bytes == 0) continue;  // the source has no more than before
             if (storage* const block = take_from_source(bytes)) return block;
         }
         if (storage* const block = carve(bytes, user)) return block;

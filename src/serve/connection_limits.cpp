@@ -95,19 +95,25 @@ connection_limits::entry connection_limits::enter(const sockaddr* from, std::siz
     if (its && !is_one && !is_of_this_machine(*its)) counts_for = client_of(*its);
     auto made = std::make_shared<std::optional<place>>();
     const std::lock_guard lock(mutex_);
+    // The client's limit first: no other's connection makes room for one that is refused all the same.
+    if (!may_count(counts_for)) return {nullptr, refusal::too_many_of_client};
     if (all_ >= most_ + more) return {nullptr, refusal::too_many};
-    if (!count(counts_for)) return {nullptr, refusal::too_many_of_client};
+    count(counts_for);
     ++all_;
     place& one = made->emplace(*this, counts_for, is_one);
     return {std::shared_ptr<place>(std::move(made), &one), refusal::none};
 }
 
 bool connection_limits::count(const std::optional<client>& one) {
-    if (!one) return true;
-    const auto [at, is_new] = of_client_.try_emplace(*one);
-    if (at->second.connections >= most_of_client_) return false;
-    ++at->second.connections;
+    if (!may_count(one)) return false;
+    if (one) ++of_client_[*one].connections;
     return true;
+}
+
+bool connection_limits::may_count(const std::optional<client>& one) const {
+    if (!one) return true;
+    const auto at = of_client_.find(*one);
+    return (at == of_client_.end() ? 0 : at->second.connections) < most_of_client_;
 }
 
 void connection_limits::forget(const std::optional<client>& one) noexcept {

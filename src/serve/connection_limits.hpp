@@ -69,6 +69,7 @@ private:
     std::optional<client> forwarded_client(std::string_view list) const;
     bool is_proxy(const address& its) const noexcept;
     bool count(const std::optional<client>& one);  // these need the mutex
+    bool may_count(const std::optional<client>& one) const;
     void forget(const std::optional<client>& one) noexcept;
     void leave(const std::optional<client>& one, std::size_t held) noexcept;
 

@@ -277,8 +277,8 @@ number_range range_of(const float* x, std::size_t count) {
             using bytes __attribute__((vector_size(SLUICE_LANES))) = std::uint8_t;
             floats q = *reinterpret_cast<const loose_floats*>(from + k) / scale;
             q = (q + 0x1.8p23f) - 0x1.8p23f + zero;
-            q = q < 0 ? q * 0 : q;
-            q = q > 255 ? q * 0 + 255 : q;
+            q = q < 0 ? floats{} : q;
+            q = q > 255 ? floats{} + 255 : q;
             const bytes whole = __builtin_convertvector(__builtin_convertvector(q, integers), bytes);
             memcpy(to + k, &whole, sizeof(whole));
         }

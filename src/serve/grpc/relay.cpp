@@ -143,6 +143,7 @@ void grpc_relay::make_room() noexcept {
     if (has_room) {
         longest->say_that_it_ends();
         drop(*longest);
+        std::erase(again_, longest);
         longest.reset();  // with its place
     }
     const std::lock_guard lock(mutex_);

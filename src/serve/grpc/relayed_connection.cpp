@@ -38,8 +38,13 @@ relayed_connection::relayed_connection(io::file_descriptor client, io::file_desc
 }
 
 relayed_connection::state relayed_connection::pump(std::span<std::byte> room) {
-    if (is_shaking_hands_ && !shake_hands()) return state::ended;
-    if (is_shaking_hands_) return tls_->may_read_more() ? state::again : state::open;
+    if (is_shaking_hands_) {
+        const tls_state now = tls_->shake_hands();
+        if (now == tls_state::wants_read) return tls_->may_read_more() ? state::again : state::open;
+        if (now == tls_state::wants_write) return state::open;
+        if (now != tls_state::done) return state::ended;
+        is_shaking_hands_ = false;
+    }
     last_used_ = clock::now();
     may_read_client_ = may_read_grpc_ = true;
     for (int turn = 0; turn < most_turns; ++turn) {
@@ -57,12 +62,6 @@ relayed_connection::state relayed_connection::pump(std::span<std::byte> room) {
 
 void relayed_connection::hang_up(int descriptor) noexcept {
     (descriptor == client_.get() ? has_client_hung_up_ : has_grpc_hung_up_) = true;
-}
-
-bool relayed_connection::shake_hands() {
-    const tls_state now = tls_->shake_hands();
-    if (now == tls_state::done) is_shaking_hands_ = false;
-    return now == tls_state::done || now == tls_state::wants_read || now == tls_state::wants_write;
 }
 
 relayed_connection::result relayed_connection::read_client(std::span<std::byte> room, std::size_t& bytes) {

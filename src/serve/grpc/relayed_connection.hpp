@@ -84,7 +84,6 @@ private:
     };
     enum class result : unsigned char { done, nothing, waits, ended, broken };  // nothing: but there may be more
 
-    bool shake_hands();
     bool pump_up(std::span<std::byte> room, bool& moved);
     bool pump_down(std::span<std::byte> room, bool& moved);
     bool watch(std::span<const std::byte> bytes);
