@@ -92,19 +92,24 @@ kept_calls::place* kept_calls::empty_place(std::size_t first) noexcept {
 }
 
 // The same, with the call that it has: the one that was used longest ago of those that no thread uses. None for these
-// inputs (0: any).
+// inputs (0: any). Only that place is taken: a thread whose call is taken while it looks would compile another one.
 kept_calls::place* kept_calls::longest_unused(std::uint64_t key_to_spare) noexcept {
-    place* found = nullptr;
-    for (place& each : places_) {
-        const std::uint64_t key = each.key.load(std::memory_order_relaxed);
-        if (key == 0 || key == key_to_spare || !take(each)) continue;
-        const bool is_older = found == nullptr || each.used_at.load(std::memory_order_relaxed) <
-                                                      found->used_at.load(std::memory_order_relaxed);
-        const bool is_spared = each.what == nullptr || each.key.load(std::memory_order_relaxed) == key_to_spare;
-        place* const left = is_older && !is_spared ? std::exchange(found, &each) : &each;
-        if (left != nullptr) leave(*left);
+    for (std::size_t tries = 0; tries < most; ++tries) {
+        place* found = nullptr;
+        for (place& each : places_) {
+            const std::uint64_t key = each.key.load(std::memory_order_relaxed);
+            if (key == 0 || key == key_to_spare || each.is_taken.load(std::memory_order_relaxed)) continue;
+            if (found == nullptr ||
+                each.used_at.load(std::memory_order_relaxed) < found->used_at.load(std::memory_order_relaxed))
+                found = &each;
+        }
+        if (found == nullptr) return nullptr;
+        if (!take(*found)) continue;
+        const std::uint64_t key = found->key.load(std::memory_order_relaxed);
+        if (found->what != nullptr && key != 0 && key != key_to_spare) return found;
+        leave(*found);
     }
-    return found;
+    return nullptr;
 }
 
 // Of a place that this thread has taken. It is empty then, and still taken.

@@ -3,6 +3,7 @@
 
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
+#include <sys/ioctl.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -18,6 +19,12 @@ namespace sluice::serve {
 namespace {
 
 constexpr int look_milliseconds = 250;  // for handshakes that are late and memory that can be given back
+
+// Whether nothing has come that was not read yet: a request may, while its connection still counts as idle.
+bool has_nothing_to_read(int connection) noexcept {
+    int bytes = 0;
+    return ::ioctl(connection, FIONREAD, &bytes) == 0 && bytes == 0;
+}
 
 }  // namespace
 
@@ -138,7 +145,9 @@ void grpc_relay::make_room() noexcept {
     }
     std::shared_ptr<relayed_connection> longest;
     for (const auto& [descriptor, each] : connections_)
-        if (each->is_idle() && (!longest || each->last_used() < longest->last_used())) longest = each;
+        if (each->is_idle() && has_nothing_to_read(each->client()) &&
+            (!longest || each->last_used() < longest->last_used()))
+            longest = each;
     const bool has_room = longest != nullptr;
     if (has_room) {
         longest->say_that_it_ends();
