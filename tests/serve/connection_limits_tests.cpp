@@ -58,6 +58,15 @@ TEST(connection_limits, an_address_cannot_have_all) {
     EXPECT_TRUE(enter_all(limits, "192.0.2.1", 1)[0].its);
 }
 
+// Another client's connection makes room where there are too many, and this one is refused all the same.
+TEST(connection_limits, the_limit_of_the_client_comes_before_that_of_all) {
+    connection_limits limits(3, 2, {});
+    const auto its = enter_all(limits, "203.0.113.7", 2), others = enter_all(limits, "203.0.113.8", 1);
+    EXPECT_EQ(enter_all(limits, "203.0.113.7", 1)[0].why, refusal::too_many_of_client);
+    EXPECT_EQ(enter_all(limits, "203.0.113.8", 1)[0].why, refusal::too_many);
+    EXPECT_EQ(limits.size(), 3U);
+}
+
 TEST(connection_limits, this_machine_and_proxies_have_the_limit_of_all) {
     for (const char* const from : {"127.0.0.1", "127.1.2.3", "::1", "::ffff:127.0.0.1", "192.0.2.9", "2001:db8::9"}) {
         connection_limits limits(10, 3, {"192.0.2.9", "2001:db8::9"});

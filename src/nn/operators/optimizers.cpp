@@ -32,7 +32,6 @@ public:
 
     const any_tensor& tensor(std::size_t kind) const {
         const any_tensor& found = in_.input(2 + kind * count_ + which_);
-        if (!found) in_.refuse("leaves out a tensor");
         if (found.shape() != in_.input(2 + which_).shape())
             in_.refuse_shapes("has a variable and a tensor for it that do not fit: " +
                               to_string(in_.input(2 + which_)) + " and " + to_string(found));

@@ -64,7 +64,7 @@ body_unpacker::~body_unpacker() = default;
 
 // For one byte more than is accepted: it shows that the body is too long.
 void body_unpacker::make_room() {
-    if (made_.size() < made_.capacity()) return;
+    if (charged_ != 0 && made_.size() < made_.capacity()) return;  // an empty string has room that is not charged
     const std::size_t wanted = std::min(std::max(first_room, 2 * made_.capacity()), most_ + 1);
     charge_(wanted - std::exchange(charged_, wanted));
     made_.reserve(wanted);
