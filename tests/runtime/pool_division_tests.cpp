@@ -250,8 +250,8 @@ struct steady_state {
     std::size_t refused = 0;
 };
 
-// What the second half of that many allocations of 1 kB to 6 MB needs, with at most that many bytes in use. No two blocks
-// in use have a byte in common.
+// What the second half of that many allocations of 1 kB to 6 MB needs, with at most that many bytes in use. No two
+// blocks in use have a byte in common.
 steady_state with_sizes_that_vary(memory_pool& pool, const stream& a, const stream& b, std::size_t most_bytes,
                                   unsigned seed) {
     constexpr int allocations = 4000;
