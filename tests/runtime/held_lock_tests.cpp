@@ -95,15 +95,16 @@ TEST(held_lock, a_launch_of_a_graph_waits_for_memory_that_commands_still_use) {
     device& cpu = machine.default_device();
     round_robin pool(cpu, 2);
     constexpr std::size_t size = (3u << 20) / sizeof(float);
-    auto doubled = compile(cpu, [](tensor<float> x) { return scale(std::move(x), 2); }, device_input<float>({size}));
+    auto filled = compile(cpu, [] { return full<float>({size}, 6); });
+    const auto first = sync(filled(), pool);  // in the memory that the graph was made with: the next launch needs its own
     cpu.trim();
-    auto input = sync(full<float>({size}, 3), pool);
     std::atomic<bool> gate{false};
     stream_lease busy(cpu);
+    ticket opened;
     {
-        const storage_ref held = busy->allocate(6u << 20);
+        const storage_ref held = busy->allocate(8u << 20);
         const memory_access access{held.get(), access_mode::write};
-        busy->host_call({"gate", {&access, 1}}, {[&] {
+        opened = busy->host_call({"gate", {&access, 1}}, {[&] {
                             while (!gate) std::this_thread::sleep_for(1ms);
                         }});
     }
@@ -111,9 +112,11 @@ TEST(held_lock, a_launch_of_a_graph_waits_for_memory_that_commands_still_use) {
         std::this_thread::sleep_for(50ms);
         gate = true;
     });
-    const std::vector<float> result = sync(doubled(std::move(input)).and_then(download), pool);
+    const std::vector<float> result = sync(filled().and_then(download), pool);
+    EXPECT_TRUE(gate);
     EXPECT_EQ(result.front(), 6);
     EXPECT_EQ(result.back(), 6);
+    busy->wait(opened, wait_mode::block);
 }
 
 // Threads launch a graph that writes a pinned_tensor all the time, while another reads it: none of them starves.

@@ -317,10 +317,16 @@ class FullDisk(unittest.TestCase):
         self.disk.fill(self.log)
         for i in range(200):
             self.assertEqual(asker.infer(i), 200)
+        # A thread of the server writes the lines, maybe after the answers.
+        wait_until("the loss of lines", lambda: metric(server, "sluice_log_lines_lost_total") > 150)
         self.disk.free(self.log)
         self.assertEqual(asker.infer(), 200)
-        wait_until("a line of the log", lambda: any(each["event"] == "request" for each in self.messages()[-1:]))
-        lost = [each["message"] for each in self.messages() if each["event"] == "log_lines_lost"]
+
+        def losses():
+            return [each["message"] for each in self.messages() if each["event"] == "log_lines_lost"]
+
+        wait_until("a line of the log", lambda: losses() and self.messages()[-1]["event"] == "request")
+        lost = losses()
         self.assertEqual(len(lost), 1, self.log.read_text())
         self.assertGreater(int(re.search(r"(\d+) lines", lost[0]).group(1)), 100)
         asker.close()
