@@ -96,7 +96,8 @@ TEST(held_lock, a_launch_of_a_graph_waits_for_memory_that_commands_still_use) {
     round_robin pool(cpu, 2);
     constexpr std::size_t size = (3u << 20) / sizeof(float);
     auto filled = compile(cpu, [] { return full<float>({size}, 6); });
-    const auto first = sync(filled(), pool);  // in the memory that the graph was made with: the next launch needs its own
+    const auto first =
+        sync(filled(), pool);  // in the memory that the graph was made with: the next launch needs its own
     cpu.trim();
     std::atomic<bool> gate{false};
     stream_lease busy(cpu);
@@ -105,8 +106,8 @@ TEST(held_lock, a_launch_of_a_graph_waits_for_memory_that_commands_still_use) {
         const storage_ref held = busy->allocate(8u << 20);
         const memory_access access{held.get(), access_mode::write};
         opened = busy->host_call({"gate", {&access, 1}}, {[&] {
-                            while (!gate) std::this_thread::sleep_for(1ms);
-                        }});
+                                     while (!gate) std::this_thread::sleep_for(1ms);
+                                 }});
     }
     std::jthread opens([&] {
         std::this_thread::sleep_for(50ms);

@@ -15,6 +15,7 @@ namespace {
 
 using kernels::convolution_call;
 using kernels::convolution_form;
+using kernels::convolution_kind;
 
 void run_convolution(const native_stream& on, const void* closure) {
     const auto& call = *static_cast<const convolution_call*>(closure);
@@ -89,7 +90,8 @@ convolution_form form_of(const shape& x, const shape& filter, const convolution_
                                 options.stride,
                                 options.padding,
                                 options.dilation,
-                                options.groups};
+                                options.groups,
+                                convolution_kind::plain};
     if (form.positions() == 0) {
         throw error(errc::shape_mismatch,
                     "filters " + to_string(filter) + ", dilated by " + to_string(options.dilation) +
@@ -187,5 +189,22 @@ void convolution(stream on, const tensor<float>& x, const tensor<float>& filter,
     }
     if (!has_relu) activate(on, out, options.after, location);
 }
+
+namespace kernels {
+
+bool does_transposed(device& on, const convolution_form& form) {
+    return on.kind() == device_kind::cpu && convolution_on_cpu_workspace_bytes(form).has_value();
+}
+
+void convolve_transposed(stream on, const convolution_form& form, const tensor<float>& x, const tensor<float>& filter,
+                         const tensor<float>* bias, tensor<float>& out, const source_location& location) {
+    convolve_by_library(
+        on,
+        {x.device_data(), filter.device_data(), bias != nullptr ? bias->device_data() : nullptr, out.device_data(),
+         nullptr, convolution_on_cpu_workspace_bytes(form).value(), form, activation::none},
+        x, filter, bias, out, location);
+}
+
+}  // namespace kernels
 
 }  // namespace sluice

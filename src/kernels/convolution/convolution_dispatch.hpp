@@ -19,18 +19,23 @@ class device;
 
 namespace sluice::kernels {
 
+// transposed: each pixel of an image is spread over a window of the output, and the filter is
+// [channels, filters / groups, height, width]. (Without padding bytes, which closures must not have.)
+enum class convolution_kind : std::size_t { plain, transposed };
+
 // What is convolved with what; only the padding, and what the library is not asked for, the channels, may be 0.
 // Trivially copyable.
 struct convolution_form {
     std::size_t images, channels, height, width;
     std::size_t filters, filter_height, filter_width;
     std::size_t out_height, out_width;
-    size_2d stride, padding, dilation;
+    size_2d stride, padding, dilation;  // padding: before the image; of a transposed one, cut off before the output
     std::size_t groups;
+    convolution_kind kind = convolution_kind::plain;
 
     friend auto operator<=>(const convolution_form&, const convolution_form&) = default;
 
-    // Of one output: how many products are summed.
+    // Of one output: how many products are summed. (Of a transposed one, at most: of one pixel and filter of a group.)
     SLUICE_KERNEL std::size_t products() const { return channels / groups * filter_height * filter_width; }
     // Of one image and filter.
     SLUICE_KERNEL std::size_t positions() const { return out_height * out_width; }
@@ -63,6 +68,11 @@ void convolution_on_cuda(const convolution_call& call, const native_stream& on);
 std::size_t im2col_workspace_bytes(const convolution_form& form, device_kind on);
 void convolve_by_im2col(stream on, const convolution_form& form, const tensor<float>& x, const tensor<float>& filter,
                         const tensor<float>* bias, tensor<float>& out, bool has_relu, const source_location& location);
+
+// Whether the device's library does this transposed convolution; and that as one command on a stream, with the bias.
+bool does_transposed(device& on, const convolution_form& form);
+void convolve_transposed(stream on, const convolution_form& form, const tensor<float>& x, const tensor<float>& filter,
+                         const tensor<float>* bias, tensor<float>& out, const source_location& location);
 
 // As one command: bias[channel] is added to each channel of x in place (if there is a bias), then ReLU.
 void add_bias(stream on, const convolution_form& form, const tensor<float>* bias, tensor<float>& x, bool has_relu,

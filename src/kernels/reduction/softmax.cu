@@ -1,16 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
-// softmax: on a GPU a warp makes one row, in three passes over it (maximum, sum, division); on a CPU one loop
-// after the other does. The sum carries its rounding errors along, since a row may have more elements than a float can
-// count.
+// softmax: on a GPU a warp makes one row, in three passes over it (maximum, sum, division); on a CPU one vector
+// loop after the other does. The sum carries its rounding errors along, since a row may have more elements than a float
+// can count.
 #include "sluice/kernels/softmax.hpp"
 
 #include <algorithm>
 #include <array>
 #include <cmath>
 
+#include "kernels/elementwise/vector_math.hpp"
 #include "kernels/reduction/extrema.hpp"
 #include "kernels/reduction/reducers.hpp"
 #include "kernels/warp.hpp"
+#include "runtime/parallel_parts.hpp"
 #include "sluice/base/kernel.hpp"
 #include "sluice/runtime/detail/closure.hpp"
 
@@ -24,16 +26,15 @@ struct softmax_closure {
 };
 
 void softmax_on_host(const void* closure) {
+    constexpr std::size_t numbers_of_part = 32'768;  // some 50 µs
     const auto& all = *static_cast<const softmax_closure*>(closure);
-    for (std::size_t row = 0; row < all.rows; ++row) {
-        float* const x = all.x + row * all.columns;
-        float largest = x[0];
-        for (std::size_t i = 1; i < all.columns; ++i) largest = kernels::maximum(largest, x[i]);
-        kernels::running_sum sum{0, 0};
-        for (std::size_t i = 0; i < all.columns; ++i) sum.add(x[i] = std::exp(x[i] - largest));
-        const float scale = 1 / sum.value();
-        for (std::size_t i = 0; i < all.columns; ++i) x[i] *= scale;
-    }
+    const kernels::vector_math& math = kernels::vector_math_of_this_processor();
+    const std::size_t parts = detail::parts_for(all.rows * all.columns, numbers_of_part, all.rows);
+    detail::for_parts(parts, [&](std::size_t part) {
+        const auto range = detail::range_of_part(all.rows, parts, part, 1);
+        for (std::size_t row = range.first; row < range.last; ++row)
+            math.softmax(all.x + row * all.columns, all.columns);
+    });
 }
 
 #if defined(__CUDACC__)

@@ -7,6 +7,7 @@
 #include <type_traits>
 #include <utility>
 
+#include "kernels/elementwise/vector_math.hpp"
 #include "nn/operators/launch_each.hpp"
 #include "nn/operators/numbers.hpp"
 #include "sluice/base/detail/is_nan.hpp"
@@ -309,6 +310,16 @@ private:
             case opcode::equal: return loop<opcode::equal>(a, b, c, made, size);
             case opcode::choose: return loop<opcode::choose>(a, b, c, made, size);
             default: break;
+        }
+        if constexpr (std::is_same_v<Number, float>) {
+            const kernels::vector_math& math = kernels::vector_math_of_this_processor();
+            switch (what) {
+                case opcode::exponential: return math.exponential(a, made, size);
+                case opcode::sigmoid: return math.sigmoid(a, made, size);
+                case opcode::hyperbolic_tangent: return math.hyperbolic_tangent(a, made, size);
+                case opcode::error_function: return math.error_function(a, made, size);
+                default: break;
+            }
         }
         if constexpr (is_real<Number>) {
             switch (what) {

@@ -1,7 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // Products of quantized matrices: MatMulInteger and QLinearMatMul. Sums are 32-bit integers, which wrap.
+#include <algorithm>
 #include <cmath>
+#include <type_traits>
+#include <vector>
 
+#include "kernels/gemm/integer_gemm.hpp"
 #include "nn/operators/launch_each.hpp"
 #include "nn/operators/products.hpp"
 #include "nn/operators/typed_elements.hpp"
@@ -40,18 +44,28 @@ struct integer_product {
     void* y;
     in_word<io::dtype> y_type;  // i32: the sum itself
 
+    struct matrix {
+        std::size_t place[integer_max_rank] = {};  // in the batch
+        const A* a;
+        const B* b;
+    };
+    SLUICE_KERNEL matrix matrix_of(std::size_t number) const {
+        matrix made{{}, a, b};
+        for (std::size_t d = of.rank; d-- > 0;) {
+            made.place[d] = number % of.batch[d];
+            number /= of.batch[d];
+            made.a += made.place[d] * of.a_batch[d];
+            made.b += made.place[d] * of.b_batch[d];
+        }
+        return made;
+    }
+
     SLUICE_KERNEL void operator()(std::size_t index) const {
         const std::size_t column = index % of.columns, row = index / of.columns % of.rows;
-        std::size_t rest = index / of.columns / of.rows;
-        std::size_t place[integer_max_rank] = {};
-        const A* left = a + row * of.inner;
-        const B* right = b + column;
-        for (std::size_t d = of.rank; d-- > 0;) {
-            place[d] = rest % of.batch[d];
-            rest /= of.batch[d];
-            left += place[d] * of.a_batch[d];
-            right += place[d] * of.b_batch[d];
-        }
+        const matrix at = matrix_of(index / of.columns / of.rows);
+        const auto& place = at.place;
+        const A* const left = at.a + row * of.inner;
+        const B* const right = at.b + column;
         const auto a_zero = static_cast<std::int32_t>(of.a_zero(place, of.rank, row));
         const auto b_zero = static_cast<std::int32_t>(of.b_zero(place, of.rank, column));
         std::uint32_t sum = 0;
@@ -59,13 +73,69 @@ struct integer_product {
             const std::int32_t x = left[k] - a_zero, z = right[k * of.columns] - b_zero;
             sum += static_cast<std::uint32_t>(x * z);
         }
-        const auto made = static_cast<std::int32_t>(sum);
+        give(index, place, row, column, static_cast<std::int32_t>(sum));
+    }
+
+    SLUICE_KERNEL void give(std::size_t index, const std::size_t* place, std::size_t row, std::size_t column,
+                            std::int32_t made) const {
         if (y_type == io::dtype::i32) {
             static_cast<std::int32_t*>(y)[index] = made;
             return;
         }
         const double scale = of.a_scale(place, of.rank, row) * of.b_scale(place, of.rank, column) / of.y_scale[0];
         write_saturated(y, y_type, index, std::rint(made * scale) + of.y_zero[0]);
+    }
+
+    // Whole rows, as products of matrices. At least a million products at once; of unsigned b, which is copied for each
+    // part, more rows.
+    static constexpr std::size_t numbers_of_part = 8'192;
+    static constexpr std::size_t most_rows = 64;  // of a product, whose sums stay in the cache
+    std::size_t host_unit() const {
+        constexpr std::size_t least_products = 1'000'000;
+        const std::size_t of_row = std::max<std::size_t>(of.inner * of.columns, 1);
+        return of.columns *
+               std::max(std::is_signed_v<B> ? 1 : std::min(of.rows, most_rows), least_products / of_row + 1);
+    }
+    void on_host(std::size_t first, std::size_t last) const {
+        for (std::size_t row = first / of.columns, end = last / of.columns; row < end;) {
+            const std::size_t in_matrix = row % of.rows;
+            const std::size_t count = std::min({end - row, of.rows - in_matrix, most_rows});
+            if (!multiply_rows(row / of.rows, in_matrix, count)) {
+                for (std::size_t i = row * of.columns; i < (row + count) * of.columns; ++i) (*this)(i);
+            }
+            row += count;
+        }
+    }
+    bool multiply_rows(std::size_t number, std::size_t row, std::size_t count) const {
+        if (of.inner == 0 || of.a_zero.step != 0) return false;
+        const matrix at = matrix_of(number);
+        const A* const left = at.a + row * of.inner;
+        const std::size_t index = (number * of.rows + row) * of.columns;
+        const bool is_sum = y_type == io::dtype::i32, is_one_zero = of.b_zero.step == 0;
+        thread_local std::vector<std::int32_t> others;
+        if (!is_sum && others.size() < count * of.columns) others.resize(count * of.columns);
+        std::int32_t* const sums = is_sum ? static_cast<std::int32_t*>(y) + index : others.data();
+        const auto a_zero = static_cast<std::int32_t>(of.a_zero(at.place, of.rank, 0));
+        const auto b_zero = is_one_zero ? static_cast<std::int32_t>(of.b_zero(at.place, of.rank, 0)) : 0;
+        const kernels::byte_matrix by_rows{left, std::is_signed_v<A>, a_zero},
+            by_columns{at.b, std::is_signed_v<B>, b_zero};
+        if (!kernels::multiply_bytes_on_cpu(by_rows, by_columns, count, of.inner, of.columns, sums)) return false;
+        for (std::size_t r = 0; r < count; ++r) {
+            std::int32_t* const made = sums + r * of.columns;
+            if (!is_one_zero) {  // a zero point of each column: times what the row sums up to
+                std::uint32_t sum = 0;
+                for (std::size_t k = 0; k < of.inner; ++k)
+                    sum += static_cast<std::uint32_t>(left[r * of.inner + k] - a_zero);
+                for (std::size_t c = 0; c < of.columns; ++c) {
+                    const auto zero =
+                        static_cast<std::uint32_t>(static_cast<std::int32_t>(of.b_zero(at.place, of.rank, c)));
+                    made[c] = static_cast<std::int32_t>(static_cast<std::uint32_t>(made[c]) - sum * zero);
+                }
+            }
+            for (std::size_t c = 0; c < of.columns && !is_sum; ++c)
+                give(index + r * of.columns + c, at.place, row + r, c, made[c]);
+        }
+        return true;
     }
 };
 

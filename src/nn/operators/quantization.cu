@@ -97,6 +97,27 @@ struct quantized_element {
                      divisor = rounded_to(precision, scale[at]);
         write_saturated(y, y_type, i, std::rint(rounded_to(precision, number / divisor)) + zero[at]);
     }
+
+    static constexpr std::size_t numbers_of_part = 131'072;
+    // Bytes of f32 with one scale: the quotient in f32 is the one above, since a double has more than twice as many
+    // digits. What is limited first is small enough to be rounded by an addition.
+    void on_host(std::size_t first, std::size_t last) const {
+        const bool is_byte = y_type == io::dtype::u8 || y_type == io::dtype::i8;
+        if (!is_byte || x_type != io::dtype::f32 || precision != io::dtype::f32 || !grid.is_one) {
+            for (std::size_t i = first; i < last; ++i) (*this)(i);
+            return;
+        }
+        const auto divisor = static_cast<float>(scale[0]), moved = static_cast<float>(zero[0]);
+        const float least = y_type == io::dtype::u8 ? 0.0f : -128.0f, low = least - moved, high = least + 255 - moved;
+        const float* const from = static_cast<const float*>(x);
+        auto* const to = static_cast<std::uint8_t*>(y);
+        constexpr float rounding = 12'582'912;  // 1.5 * 2^23
+        for (std::size_t i = first; i < last; ++i) {
+            const float number = from[i] / divisor, above = number > low ? number : low;
+            const float limited = above < high ? above : high;
+            to[i] = static_cast<std::uint8_t>(static_cast<int>((limited + rounding) - rounding + moved));
+        }
+    }
 };
 
 struct dequantized_element {
@@ -109,6 +130,26 @@ struct dequantized_element {
     SLUICE_KERNEL void operator()(std::size_t i) const {
         const std::size_t at = grid(i);
         write_saturated(y, y_type, i, (number_at(x, x_type, i) - zero[at]) * scale[at]);
+    }
+
+    static constexpr std::size_t numbers_of_part = 131'072;
+    // Bytes to f32 with one scale: the product in f32 is the one above, rounded once.
+    void on_host(std::size_t first, std::size_t last) const {
+        const bool is_byte = x_type == io::dtype::u8 || x_type == io::dtype::i8;
+        if (!is_byte || y_type != io::dtype::f32 || !grid.is_one) {
+            for (std::size_t i = first; i < last; ++i) (*this)(i);
+            return;
+        }
+        const auto factor = static_cast<float>(scale[0]), moved = static_cast<float>(zero[0]);
+        auto* const to = static_cast<float*>(y);
+        const auto convert = [&](const auto* from) {
+            for (std::size_t i = first; i < last; ++i) to[i] = (static_cast<float>(from[i]) - moved) * factor;
+        };
+        if (x_type == io::dtype::u8) {
+            convert(static_cast<const std::uint8_t*>(x));
+        } else {
+            convert(static_cast<const std::int8_t*>(x));
+        }
     }
 };
 
@@ -127,6 +168,29 @@ struct range_of_part {
         }
         y[2 * i] = low;
         y[2 * i + 1] = high;
+    }
+
+    // Several numbers side by side.
+    static constexpr std::size_t numbers_of_part = 256;
+    void on_host(std::size_t first, std::size_t last) const {
+        constexpr std::size_t lanes = 16;
+        for (std::size_t i = first; i < last; ++i) {
+            const std::size_t end = std::min((i + 1) * part, count);
+            float low[lanes] = {}, high[lanes] = {};
+            std::size_t k = i * part;
+            for (; k + lanes <= end; k += lanes) {
+                for (std::size_t lane = 0; lane < lanes; ++lane) {
+                    low[lane] = x[k + lane] < low[lane] ? x[k + lane] : low[lane];
+                    high[lane] = x[k + lane] > high[lane] ? x[k + lane] : high[lane];
+                }
+            }
+            for (; k < end; ++k) {
+                low[0] = x[k] < low[0] ? x[k] : low[0];
+                high[0] = x[k] > high[0] ? x[k] : high[0];
+            }
+            y[2 * i] = *std::min_element(low, low + lanes);
+            y[2 * i + 1] = *std::max_element(high, high + lanes);
+        }
     }
 };
 

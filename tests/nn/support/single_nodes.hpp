@@ -52,7 +52,7 @@ using attributes = std::map<std::string, attribute, std::less<>>;
 struct single_node {
     std::string op;
     std::vector<any_tensor> inputs;  // an empty one is left out
-    attributes with;
+    attributes with = {};
     std::string domain = {};
     std::int64_t opset = 17;
     std::size_t outputs = 1;

@@ -1,0 +1,32 @@
+// SPDX-License-Identifier: Apache-2.0
+// vector_math: exp, sigmoid, tanh and erf of many f32 numbers, and the softmax of a row, by a CPU's vector units.
+//
+//     vector_math_of_this_processor().exponential(x, y, count);
+//
+// An element's result depends on that element alone, not on where it is. It differs from the exact one by at most 1 ulp
+// (exp), 1.4 (tanh, erf) and 2.4 (sigmoid); tests/kernels/vector_math_tests.cpp tries them. NaN stays NaN, infinities
+// give limits. Units differ in the last bit: one rounds a product before it is added, another does not.
+#pragma once
+
+#include <cstddef>
+#include <vector>
+
+namespace sluice::kernels {
+
+struct vector_math {
+    // y may be x.
+    using function = void (*)(const float* x, float* y, std::size_t count) noexcept;
+
+    function exponential, sigmoid, hyperbolic_tangent, error_function;
+    // In place, of a row that is not empty: exp(x - largest) over their sum, which carries its rounding errors along.
+    void (*softmax)(float* x, std::size_t count) noexcept;
+};
+
+extern const vector_math vector_math_baseline, vector_math_avx2, vector_math_avx512;
+
+// Those that this processor can run, the best one first.
+std::vector<const vector_math*> known_vector_math();
+// The best one.
+const vector_math& vector_math_of_this_processor();
+
+}  // namespace sluice::kernels

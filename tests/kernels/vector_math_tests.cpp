@@ -1,0 +1,143 @@
+// SPDX-License-Identifier: Apache-2.0
+// The functions of vector units against the standard library's in double, over floats of all magnitudes, and where an
+// element is must not matter.
+#include "kernels/elementwise/vector_math.hpp"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <limits>
+#include <random>
+#include <vector>
+
+namespace sluice::kernels::vector_math_tests {
+namespace {
+
+struct known_function {
+    const char* name;
+    vector_math::function vector_math::* of;
+    double (*exact)(double);
+    double most_ulp;
+};
+const known_function all_functions[] = {
+    {"exponential", &vector_math::exponential, [](double x) { return std::exp(x); }, 1},
+    {"sigmoid", &vector_math::sigmoid, [](double x) { return 1 / (1 + std::exp(-x)); }, 2.4},
+    {"hyperbolic_tangent", &vector_math::hyperbolic_tangent, [](double x) { return std::tanh(x); }, 1.4},
+    {"error_function", &vector_math::error_function, [](double x) { return std::erf(x); }, 1.4}};
+
+// The distance of neighbours at this number.
+double ulp_at(double exact) {
+    const auto size = static_cast<float>(std::fabs(exact));
+    if (size < std::numeric_limits<float>::min()) return std::numeric_limits<float>::denorm_min();
+    int exponent = 0;
+    std::frexp(size, &exponent);
+    return std::ldexp(1.0, exponent - 24);
+}
+
+TEST(vector_math, differs_from_the_exact_result_by_little) {
+    constexpr std::uint64_t step = 2'053;  // of the bits of a float
+    std::vector<float> x(4'096), y(x.size());
+    for (const vector_math* each : known_vector_math()) {
+        for (const known_function& function : all_functions) {
+            SCOPED_TRACE(function.name);
+            double most = 0;
+            for (std::uint64_t bits = 0; bits < std::uint64_t{1} << 32; bits += step * x.size()) {
+                for (std::size_t i = 0; i < x.size(); ++i)
+                    x[i] = std::bit_cast<float>(static_cast<std::uint32_t>(bits + i * step));
+                (each->*function.of)(x.data(), y.data(), x.size());
+                for (std::size_t i = 0; i < x.size(); ++i) {
+                    const double exact = function.exact(static_cast<double>(x[i]));
+                    ASSERT_EQ(std::isnan(y[i]), std::isnan(exact)) << x[i];
+                    if (std::isnan(exact) || (std::isinf(y[i]) && std::isinf(static_cast<float>(exact)))) continue;
+                    most = std::max(most, std::fabs(static_cast<double>(y[i]) - exact) / ulp_at(exact));
+                }
+            }
+            EXPECT_LE(most, function.most_ulp);
+        }
+    }
+}
+
+TEST(vector_math, gives_the_limits) {
+    constexpr float infinity = std::numeric_limits<float>::infinity();
+    for (const vector_math* each : known_vector_math()) {
+        const auto of = [&](vector_math::function vector_math::* function, float x) {
+            float y = 0;
+            (each->*function)(&x, &y, 1);
+            return y;
+        };
+        EXPECT_EQ(of(&vector_math::exponential, infinity), infinity);
+        EXPECT_EQ(of(&vector_math::exponential, -infinity), 0);
+        EXPECT_EQ(of(&vector_math::exponential, 0), 1);
+        EXPECT_EQ(of(&vector_math::sigmoid, infinity), 1);
+        EXPECT_EQ(of(&vector_math::sigmoid, -infinity), 0);
+        EXPECT_EQ(of(&vector_math::sigmoid, 0), 0.5f);
+        for (const auto function : {&vector_math::hyperbolic_tangent, &vector_math::error_function}) {
+            EXPECT_EQ(of(function, infinity), 1);
+            EXPECT_EQ(of(function, -infinity), -1);
+            EXPECT_TRUE(std::signbit(of(function, -0.0f)));
+        }
+    }
+}
+
+TEST(vector_math, gives_an_element_the_same_bits_wherever_it_is) {
+    std::mt19937 numbers(5);
+    std::normal_distribution<float> any(0, 3);
+    std::vector<float> x(133);
+    for (float& each : x) each = any(numbers);
+    for (const vector_math* each : known_vector_math()) {
+        for (const known_function& function : all_functions) {
+            std::vector<float> all(x.size());
+            (each->*function.of)(x.data(), all.data(), x.size());
+            for (std::size_t first = 0; first < 40; ++first) {
+                for (std::size_t count = 1; count < 40; ++count) {
+                    std::vector<float> some(x.begin() + static_cast<std::ptrdiff_t>(first),
+                                            x.begin() + static_cast<std::ptrdiff_t>(first + count));
+                    (each->*function.of)(some.data(), some.data(), count);
+                    for (std::size_t i = 0; i < count; ++i) ASSERT_EQ(some[i], all[first + i]) << function.name;
+                }
+            }
+        }
+    }
+}
+
+TEST(vector_math, makes_the_softmax_of_rows_of_any_length) {
+    constexpr float infinity = std::numeric_limits<float>::infinity();
+    std::mt19937 numbers(6);
+    for (const vector_math* each : known_vector_math()) {
+        for (const std::size_t count : {1u, 2u, 3u, 7u, 8u, 15u, 16u, 17u, 31u, 33u, 100u, 1'000u, 40'001u}) {
+            for (const float scale : {0.0f, 1.0f, 50.0f, 1e30f}) {
+                std::normal_distribution<float> any;
+                std::vector<float> x(count);
+                for (float& one : x) one = any(numbers) * scale;
+                if (count > 2 && numbers() % 2 == 0) x[numbers() % count] = -infinity;
+                std::vector<double> exact(x.begin(), x.end());
+                const double largest = *std::ranges::max_element(exact);
+                double sum = 0;
+                for (const double one : exact) sum += std::exp(one - largest);
+                each->softmax(x.data(), count);
+                for (std::size_t i = 0; i < count; ++i) {
+                    const double distance = exact[i] - largest, expected = std::exp(distance) / sum;
+                    // The distance is rounded to f32 before it is the exponent.
+                    const double tolerance = expected == 0 ? 0 : expected * (4e-7 - 1e-7 * distance);
+                    ASSERT_NEAR(x[i], expected, tolerance + 1e-44) << count;
+                }
+            }
+            for (const float odd : {infinity, std::numeric_limits<float>::quiet_NaN()}) {
+                std::vector<float> x(count, 1);
+                x[count / 2] = odd;
+                each->softmax(x.data(), count);
+                EXPECT_TRUE(std::isnan(x[count / 2]));
+            }
+            std::vector<float> nothing(count, -infinity);
+            each->softmax(nothing.data(), count);
+            EXPECT_TRUE(std::ranges::all_of(nothing, [](float one) { return std::isnan(one); }));
+        }
+    }
+}
+
+}  // namespace
+}  // namespace sluice::kernels::vector_math_tests

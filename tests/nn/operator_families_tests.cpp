@@ -1,0 +1,385 @@
+// SPDX-License-Identifier: Apache-2.0
+// Operators whose f32 has a way of its own on a CPU, over shapes, strides and special values at random: what they give
+// is what the same node gives in f64, which is computed element by element. (The onnx package's cases say what each
+// node means.)
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <limits>
+#include <random>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "nn/support/single_nodes.hpp"
+#include "sluice/base/half.hpp"
+
+namespace sluice::nn::operator_families_tests {
+namespace {
+
+using namespace test_support;
+
+using lengths = std::vector<std::size_t>;
+
+std::size_t product(const lengths& shape) {
+    std::size_t made = 1;
+    for (const std::size_t each : shape) made *= each;
+    return made;
+}
+
+class operator_families : public ::testing::TestWithParam<std::size_t> {
+protected:
+    // From `low` to `high`, both included.
+    std::size_t any(std::size_t low, std::size_t high) { return low + numbers_() % (high - low + 1); }
+    bool maybe() { return any(0, 1) == 1; }
+    any_tensor normal(lengths shape) {
+        std::normal_distribution<float> one;
+        std::vector<float> made(product(shape));
+        for (float& each : made) each = one(numbers_);
+        return any_tensor(made, std::move(shape));
+    }
+
+    static any_tensor in_f64(const any_tensor& from) {
+        if (!from || from.type() != io::dtype::f32) return from;
+        const auto values = from.values<float>();
+        return any_tensor(std::vector<double>(values.begin(), values.end()), from.shape());
+    }
+
+    // Each output is that of f64 but for `tolerance`, and is NaN or infinite where that is.
+    void expect_as_in_f64(const single_node& what, double tolerance) {
+        single_node exact = what;
+        for (any_tensor& each : exact.inputs) each = in_f64(each);
+        const auto made = run_node(what, on_), expected = run_node(exact, on_);
+        ASSERT_EQ(made.size(), expected.size());
+        for (std::size_t k = 0; k < made.size(); ++k) {
+            ASSERT_EQ(made[k].shape(), expected[k].shape());
+            const auto a = made[k].values<float>();
+            const auto b = expected[k].values<double>();
+            for (std::size_t i = 0; i < a.size(); ++i) {
+                if (std::isfinite(b[i])) {
+                    ASSERT_NEAR(a[i], b[i], tolerance) << "output " << k << ", element " << i;
+                } else {
+                    ASSERT_EQ(std::isnan(a[i]), std::isnan(b[i])) << "output " << k << ", element " << i;
+                    if (std::isnan(b[i])) continue;
+                    ASSERT_EQ(static_cast<double>(a[i]), b[i]);
+                }
+            }
+        }
+    }
+
+    std::mt19937 numbers_{7};
+    runtime machine_{runtime_options{.cpu_devices = 1, .cpu_workers = GetParam(), .cuda = false}};
+    single_stream on_{machine_.find("cpu:0")};
+};
+
+// --- ConvTranspose -----------------------------------------------------------------------------------------------
+
+TEST_P(operator_families, transposed_convolutions) {
+    for (int round = 0; round < 120; ++round) {
+        const std::size_t rank = any(1, 2);
+        const bool has_blocks = any(0, 2) == 0, is_depthwise = !has_blocks && any(0, 3) == 0;
+        const std::size_t groups = is_depthwise ? any(2, 20) : has_blocks ? 1 : any(1, 3);
+        const std::size_t channels = is_depthwise ? 1 : has_blocks ? 16 * any(1, 4) : any(1, 9);
+        const std::size_t filters = is_depthwise ? any(1, 2) : has_blocks ? 16 * any(1, 12) : any(1, 9);
+        lengths image = {any(1, 3), groups * channels}, filter = {groups * channels, filters};
+        std::vector<std::int64_t> strides, dilations, before, after, added;
+        for (std::size_t d = 0; d < rank; ++d) {
+            image.push_back(any(1, 9));
+            filter.push_back(any(1, 5));
+            strides.push_back(static_cast<std::int64_t>(any(1, 4)));
+            dilations.push_back(static_cast<std::int64_t>(any(1, 3)));
+            added.push_back(static_cast<std::int64_t>(
+                any(0, static_cast<std::size_t>(std::max(strides.back(), dilations.back())) - 1)));
+            const std::size_t full = (image.back() - 1) * static_cast<std::size_t>(strides.back()) +
+                                     (filter.back() - 1) * static_cast<std::size_t>(dilations.back()) + 1 +
+                                     static_cast<std::size_t>(added.back());
+            const std::size_t cut = any(0, std::min<std::size_t>(full - 1, 5)), first = any(0, cut);
+            before.push_back(static_cast<std::int64_t>(first));
+            after.push_back(static_cast<std::int64_t>(cut - first));
+        }
+        before.insert(before.end(), after.begin(), after.end());
+        single_node what{.op = "ConvTranspose",
+                         .inputs = {normal(image), normal(filter)},
+                         .with = {{"group", whole(static_cast<std::int64_t>(groups))},
+                                  {"strides", wholes(strides)},
+                                  {"dilations", wholes(dilations)},
+                                  {"pads", wholes(before)},
+                                  {"output_padding", wholes(added)}}};
+        if (maybe()) what.inputs.push_back(normal({groups * filters}));
+        SCOPED_TRACE("round " + std::to_string(round));
+        expect_as_in_f64(what, 1e-5 * static_cast<double>(channels * product(filter) / (filter[0] * filter[1]) + 10));
+        if (HasFatalFailure()) return;
+    }
+}
+
+// Large enough for several workers: divided by images, by groups, and by filters, of one image.
+TEST_P(operator_families, large_transposed_convolutions_are_divided) {
+    struct size {
+        std::size_t images, groups, channels, filters, length, window, stride;
+    };
+    for (const size& of : {size{4, 1, 24, 32, 20, 3, 2}, size{1, 4, 24, 32, 20, 4, 2}, size{1, 1, 48, 160, 17, 4, 2},
+                           size{1, 1, 40, 136, 19, 2, 2}, size{1, 1, 32, 192, 20, 3, 1}}) {
+        SCOPED_TRACE(of.filters);
+        const auto side = static_cast<std::int64_t>(of.stride);
+        expect_as_in_f64(
+            {.op = "ConvTranspose",
+             .inputs = {normal({of.images, of.groups * of.channels, of.length, of.length}),
+                        normal({of.groups * of.channels, of.filters, of.window, of.window}),
+                        normal({of.groups * of.filters})},
+             .with = {{"group", whole(static_cast<std::int64_t>(of.groups))}, {"strides", wholes({side, side})}}},
+            1e-3);
+    }
+}
+
+// --- elementwise, softmax ----------------------------------------------------------------------------------------
+
+TEST_P(operator_families, functions_of_elements) {
+    for (const char* const op : {"Exp", "Sigmoid", "Tanh", "Erf"}) {
+        for (const std::size_t count : {1u, 7u, 128u, 129u, 5'000u}) {
+            std::vector<float> x(count);
+            for (std::size_t i = 0; i < count; ++i) x[i] = std::sin(static_cast<float>(i)) * 20;
+            const float infinity = std::numeric_limits<float>::infinity();
+            const float odd[] = {infinity, -infinity, std::nanf(""), 0.0f, -0.0f};
+            for (std::size_t i = 0; i < count && count > 7; ++i)
+                if (i % 11 == 0) x[i] = odd[i / 11 % 5];
+            SCOPED_TRACE(op);
+            // exp(20) is 4.9e8
+            expect_as_in_f64({.op = op, .inputs = {any_tensor(x, {count})}}, std::string(op) == "Exp" ? 64 : 2e-7);
+        }
+    }
+}
+
+TEST_P(operator_families, softmax_along_any_axis) {
+    for (int round = 0; round < 60; ++round) {
+        lengths shape(any(1, 4));
+        for (std::size_t& each : shape) each = any(1, 20);
+        if (any(0, 4) == 0) shape.back() = any(200, 3'000);
+        any_tensor x = normal(shape);
+        SCOPED_TRACE("round " + std::to_string(round));
+        const auto axis = static_cast<std::int64_t>(any(0, shape.size() - 1));
+        expect_as_in_f64({.op = "Softmax", .inputs = {x}, .with = {{"axis", whole(axis)}}}, 1e-6);
+    }
+}
+
+// --- 8-bit integers ----------------------------------------------------------------------------------------------
+
+TEST_P(operator_families, products_of_bytes) {
+    for (int round = 0; round < 50; ++round) {
+        SCOPED_TRACE("round " + std::to_string(round));
+        const bool is_large = any(0, 9) == 0;
+        const std::size_t rows = any(1, is_large ? 90 : 9), inner = any(1, is_large ? 700 : 40),
+                          columns = any(1, is_large ? 300 : 40), matrices = any(1, 3);
+        const bool is_b_shared = maybe(), is_a_signed = maybe(), is_b_signed = maybe();
+        const auto bytes = [&](lengths shape, bool is_signed, auto& as_whole) {
+            as_whole.resize(product(shape));
+            std::vector<std::int8_t> low(as_whole.size());
+            std::vector<std::uint8_t> high(as_whole.size());
+            for (std::size_t i = 0; i < as_whole.size(); ++i) {
+                as_whole[i] = static_cast<std::int64_t>(any(0, 255)) - (is_signed ? 128 : 0);
+                low[i] = static_cast<std::int8_t>(as_whole[i]);
+                high[i] = static_cast<std::uint8_t>(as_whole[i]);
+            }
+            return is_signed ? any_tensor(low, std::move(shape)) : any_tensor(high, std::move(shape));
+        };
+        std::vector<std::int64_t> a, b, a_zero, b_zero;
+        single_node what{.op = "MatMulInteger",
+                         .inputs = {bytes({matrices, rows, inner}, is_a_signed, a),
+                                    bytes(is_b_shared ? lengths{inner, columns} : lengths{matrices, inner, columns},
+                                          is_b_signed, b)}};
+        const std::size_t zeros = any(0, 2);  // none, one, one for each row or column
+        if (zeros != 0) {
+            what.inputs.push_back(bytes(zeros == 2 && maybe() ? lengths{rows} : lengths{}, is_a_signed, a_zero));
+            what.inputs.push_back(bytes(zeros == 2 ? lengths{columns} : lengths{}, is_b_signed, b_zero));
+        }
+        const auto zero_at = [](const std::vector<std::int64_t>& of, std::size_t i) {
+            return of.empty() ? 0 : of[of.size() == 1 ? 0 : i];
+        };
+        const any_tensor made = run_node(what, on_).at(0);
+        ASSERT_EQ(made.shape(), (lengths{matrices, rows, columns}));
+        for (std::size_t i = 0; i < made.elements(); ++i) {
+            const std::size_t column = i % columns, row = i / columns % rows, matrix = i / columns / rows;
+            std::int64_t sum = 0;
+            for (std::size_t k = 0; k < inner; ++k) {
+                sum += (a[(matrix * rows + row) * inner + k] - zero_at(a_zero, row)) *
+                       (b[((is_b_shared ? 0 : matrix) * inner + k) * columns + column] - zero_at(b_zero, column));
+            }
+            ASSERT_EQ(made.values<std::int32_t>()[i], sum) << "element " << i;
+        }
+    }
+}
+
+// The sum of the largest products does not fit into 16 bits, and that of many not into 32: it wraps.
+TEST_P(operator_families, products_of_bytes_do_not_saturate) {
+    const std::size_t inner = 40'000;
+    const any_tensor a(std::vector<std::uint8_t>(inner, 255), {1, inner}),
+        b(std::vector<std::uint8_t>(inner * 2, 255), {inner, 2});
+    const any_tensor made = run_node({.op = "MatMulInteger", .inputs = {a, b}}, on_).at(0);
+    const auto expected = static_cast<std::int32_t>(static_cast<std::uint32_t>(inner * 255 * 255));
+    EXPECT_EQ(made.values<std::int32_t>()[0], expected);
+    EXPECT_EQ(made.values<std::int32_t>()[1], expected);
+    const any_tensor signed_b(std::vector<std::int8_t>(inner * 2, -128), {inner, 2});
+    const any_tensor other = run_node({.op = "MatMulInteger", .inputs = {a, signed_b}}, on_).at(0);
+    EXPECT_EQ(other.values<std::int32_t>()[1],
+              static_cast<std::int32_t>(static_cast<std::uint32_t>(-static_cast<std::int64_t>(inner * 255 * 128))));
+}
+
+TEST_P(operator_families, products_of_bytes_are_quantized) {
+    for (int round = 0; round < 40; ++round) {
+        SCOPED_TRACE("round " + std::to_string(round));
+        const std::size_t rows = any(1, 9), inner = any(1, 40), columns = any(1, 40);
+        std::vector<std::uint8_t> a(rows * inner);
+        std::vector<std::int8_t> b(inner * columns);
+        for (auto& each : a) each = static_cast<std::uint8_t>(any(0, 255));
+        for (auto& each : b) each = static_cast<std::int8_t>(any(0, 255));
+        const float a_scale = 0.02f, b_scale = 0.013f, y_scale = 0.11f;
+        const any_tensor made =
+            run_node({.op = "QLinearMatMul",
+                      .inputs = {any_tensor(a, {rows, inner}), number(a_scale), number<std::uint8_t>(120),
+                                 any_tensor(b, {inner, columns}), number(b_scale), number<std::int8_t>(3),
+                                 number(y_scale), number<std::int8_t>(-7)}},
+                     on_)
+                .at(0);
+        for (std::size_t i = 0; i < made.elements(); ++i) {
+            std::int64_t sum = 0;
+            for (std::size_t k = 0; k < inner; ++k)
+                sum += (a[i / columns * inner + k] - 120) * (b[k * columns + i % columns] - 3);
+            const double scale =
+                static_cast<double>(a_scale) * static_cast<double>(b_scale) / static_cast<double>(y_scale);
+            const double exact = std::rint(static_cast<double>(sum) * scale) - 7;
+            ASSERT_EQ(made.values<std::int8_t>()[i], std::clamp(exact, -128.0, 127.0)) << "element " << i;
+        }
+    }
+}
+
+// Numbers between two steps, beyond the range, and those that are no numbers.
+template <typename T>
+void expect_quantized(scheduling_policy& on, std::mt19937& numbers) {
+    const double low = std::numeric_limits<T>::min(), high = std::numeric_limits<T>::max();
+    for (const float scale : {0.25f, 0.037f, 3e-5f, 2e30f}) {
+        for (const int zero : {static_cast<int>(low), static_cast<int>(high), static_cast<int>(low) + 117}) {
+            std::vector<float> x;
+            for (int i = -300; i <= 300; ++i) x.push_back(static_cast<float>(i) * 0.5f * scale);
+            std::uniform_real_distribution<float> any(-400, 400);
+            for (int i = 0; i < 500; ++i) x.push_back(any(numbers) * scale);
+            const float infinity = std::numeric_limits<float>::infinity();
+            for (const float each : {infinity, -infinity, std::nanf(""), 0.0f, -0.0f, 3e38f, -3e38f, 1e-45f})
+                x.push_back(each);
+            const any_tensor made =
+                run_node({.op = "QuantizeLinear",
+                          .inputs = {any_tensor(x, {x.size()}), number(scale), number(static_cast<T>(zero))}},
+                         on)
+                    .at(0);
+            const any_tensor back =
+                run_node({.op = "DequantizeLinear", .inputs = {made, number(scale), number(static_cast<T>(zero))}}, on)
+                    .at(0);
+            for (std::size_t i = 0; i < x.size(); ++i) {
+                const double exact = std::rint(static_cast<double>(x[i] / scale)) + zero;
+                const double limited = exact > low ? std::min(exact, high) : low;  // NaN is the smallest
+                ASSERT_EQ(static_cast<double>(made.values<T>()[i]), limited) << x[i] << " / " << scale << " + " << zero;
+                ASSERT_EQ(back.values<float>()[i], static_cast<float>((limited - zero) * static_cast<double>(scale)));
+            }
+        }
+    }
+}
+
+TEST_P(operator_families, bytes_are_quantized_and_back) {
+    expect_quantized<std::uint8_t>(on_, numbers_);
+    expect_quantized<std::int8_t>(on_, numbers_);
+}
+
+TEST_P(operator_families, ranges_are_found_in_numbers_of_any_count) {
+    for (const std::size_t count : {1u, 2u, 15u, 16u, 17u, 300u, 4'097u, 100'003u}) {
+        for (int round = 0; round < 4; ++round) {
+            const any_tensor x = normal({count});
+            const auto values = x.values<float>();
+            const float low = std::min(0.0f, *std::ranges::min_element(values)),
+                        high = std::max(0.0f, *std::ranges::max_element(values)), step = (high - low) / 255.0f;
+            const auto made = run_node({.op = "DynamicQuantizeLinear", .inputs = {x}, .outputs = 3}, on_);
+            ASSERT_EQ(made.at(1).values<float>()[0], step);
+            const double zero = std::rint(-low / step);
+            ASSERT_EQ(made.at(2).values<std::uint8_t>()[0], zero);
+            for (std::size_t i = 0; i < count; ++i) {
+                const double exact = std::clamp(std::rint(static_cast<double>(values[i] / step)) + zero, 0.0, 255.0);
+                ASSERT_EQ(made.at(0).values<std::uint8_t>()[i], exact) << "element " << i << " of " << count;
+            }
+        }
+    }
+}
+
+// --- what only some forms have -----------------------------------------------------------------------------------
+
+// The output is larger than all windows together: what is added has the bias alone.
+TEST_P(operator_families, transposed_convolutions_with_a_larger_output) {
+    for (const std::int64_t length : {7, 8, 9, 12, 20}) {
+        expect_as_in_f64({.op = "ConvTranspose",
+                          .inputs = {normal({2, 16, 3, 3}), normal({16, 16, 3, 3}), normal({16})},
+                          .with = {{"strides", wholes({2, 2})}, {"output_shape", wholes({length, length})}}},
+                         1e-4);
+    }
+}
+
+TEST_P(operator_families, transposed_convolutions_of_halves) {
+    const any_tensor x = normal({2, 16, 5, 5}), filter = normal({16, 8, 3, 3});
+    const auto halves = [](const any_tensor& from) {
+        std::vector<half> made;
+        for (const float each : from.values<float>()) made.emplace_back(each);
+        return any_tensor(made, from.shape());
+    };
+    const auto back = [](const any_tensor& from) {
+        std::vector<float> made;
+        for (const half each : from.values<half>()) made.push_back(static_cast<float>(each));
+        return any_tensor(made, from.shape());
+    };
+    const attributes with = {{"strides", wholes({2, 2})}};
+    const any_tensor made =
+        run_node({.op = "ConvTranspose", .inputs = {halves(x), halves(filter)}, .with = with}, on_).at(0);
+    const any_tensor expected =
+        run_node({.op = "ConvTranspose", .inputs = {back(halves(x)), back(halves(filter))}, .with = with}, on_).at(0);
+    ASSERT_EQ(made.shape(), expected.shape());
+    for (std::size_t i = 0; i < made.elements(); ++i)
+        ASSERT_NEAR(static_cast<float>(made.values<half>()[i]), expected.values<float>()[i], 0.03f);
+}
+
+// NaN and infinity reach the windows that they are in, and no other output.
+TEST_P(operator_families, transposed_convolutions_keep_odd_numbers_in_their_windows) {
+    for (const std::size_t groups : {1u, 16u}) {
+        for (const float odd : {std::nanf(""), std::numeric_limits<float>::infinity()}) {
+            any_tensor x = normal({1, 16, 6, 6});
+            std::vector<float> values(x.values<float>().begin(), x.values<float>().end());
+            values[5 * 36 + 3 * 6 + 2] = odd;  // channel 5, row 3, column 2
+            expect_as_in_f64(
+                {.op = "ConvTranspose",
+                 .inputs = {any_tensor(values, x.shape()), normal({16, groups == 1 ? 16u : 1u, 3, 3})},
+                 .with = {{"group", whole(static_cast<std::int64_t>(groups))}, {"strides", wholes({2, 2})}}},
+                1e-4);
+        }
+    }
+}
+
+// More rows than are multiplied at once, of unsigned matrices with a zero point for each column.
+TEST_P(operator_families, products_of_many_rows_of_bytes) {
+    const std::size_t rows = 150, inner = 37, columns = 21;
+    std::vector<std::uint8_t> a(rows * inner), b(inner * columns), zeros(columns);
+    for (auto& each : a) each = static_cast<std::uint8_t>(any(0, 255));
+    for (auto& each : b) each = static_cast<std::uint8_t>(any(0, 255));
+    for (auto& each : zeros) each = static_cast<std::uint8_t>(any(0, 255));
+    const any_tensor made = run_node({.op = "MatMulInteger",
+                                      .inputs = {any_tensor(a, {rows, inner}), any_tensor(b, {inner, columns}),
+                                                 number<std::uint8_t>(9), any_tensor(zeros, {columns})}},
+                                     on_)
+                                .at(0);
+    for (std::size_t i = 0; i < made.elements(); ++i) {
+        int sum = 0;
+        for (std::size_t k = 0; k < inner; ++k)
+            sum += (a[i / columns * inner + k] - 9) * (b[k * columns + i % columns] - zeros[i % columns]);
+        ASSERT_EQ(made.values<std::int32_t>()[i], sum) << "element " << i;
+    }
+}
+
+INSTANTIATE_TEST_SUITE_P(workers, operator_families, ::testing::Values(1, 3));
+
+}  // namespace
+}  // namespace sluice::nn::operator_families_tests
