@@ -10,7 +10,7 @@
 namespace sluice::kernels {
 namespace {
 
-// oneDNN may have been told to use less than the processor has (DNNL_MAX_CPU_ISA).
+// DNNL_MAX_CPU_ISA may limit oneDNN to less than the processor has.
 bool has_exact_sums() {
 #if defined(__x86_64__)
     constexpr unsigned wanted = dnnl_cpu_isa_avx512_core_vnni;
