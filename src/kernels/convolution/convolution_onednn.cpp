@@ -219,7 +219,7 @@ public:
         : plan_(is_transposed(key.form) ? any(std::in_place_type<primitive_plan<dnnl::deconvolution_forward>>, key)
                                         : any(std::in_place_type<primitive_plan<dnnl::convolution_forward>>, key)) {}
 
-    std::size_t scratch_bytes() const noexcept {
+    std::size_t scratch_bytes() const {
         return std::visit([](const auto& its) { return its.scratch_bytes(); }, plan_);
     }
     void run(const float* source, const float* weights, const float* bias, float* out, void* scratch,
