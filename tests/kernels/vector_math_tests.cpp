@@ -25,7 +25,7 @@ struct known_function {
 };
 const known_function all_functions[] = {
     {"exponential", &vector_math::exponential, [](double x) { return std::exp(x); }, 1},
-    {"sigmoid", &vector_math::sigmoid, [](double x) { return 1 / (1 + std::exp(-x)); }, 2.4},
+    {"sigmoid", &vector_math::sigmoid, [](double x) { return 1 / (1 + std::exp(-x)); }, 1.6},
     {"hyperbolic_tangent", &vector_math::hyperbolic_tangent, [](double x) { return std::tanh(x); }, 1.4},
     {"error_function", &vector_math::error_function, [](double x) { return std::erf(x); }, 1.4}};
 

@@ -192,17 +192,17 @@ void convolution(stream on, const tensor<float>& x, const tensor<float>& filter,
 
 namespace kernels {
 
-bool does_transposed(device& on, const convolution_form& form) {
-    return on.kind() == device_kind::cpu && convolution_on_cpu_workspace_bytes(form).has_value();
+std::optional<std::size_t> transposed_workspace_bytes(device& on, const convolution_form& form) {
+    return on.kind() == device_kind::cpu ? convolution_on_cpu_workspace_bytes(form) : std::nullopt;
 }
 
-void convolve_transposed(stream on, const convolution_form& form, const tensor<float>& x, const tensor<float>& filter,
-                         const tensor<float>* bias, tensor<float>& out, const source_location& location) {
-    convolve_by_library(
-        on,
-        {x.device_data(), filter.device_data(), bias != nullptr ? bias->device_data() : nullptr, out.device_data(),
-         nullptr, convolution_on_cpu_workspace_bytes(form).value(), form, activation::none},
-        x, filter, bias, out, location);
+void convolve_transposed(stream on, const convolution_form& form, std::size_t workspace_bytes, const tensor<float>& x,
+                         const tensor<float>& filter, const tensor<float>* bias, tensor<float>& out,
+                         const source_location& location) {
+    convolve_by_library(on,
+                        {x.device_data(), filter.device_data(), bias != nullptr ? bias->device_data() : nullptr,
+                         out.device_data(), nullptr, workspace_bytes, form, activation::none},
+                        x, filter, bias, out, location);
 }
 
 }  // namespace kernels

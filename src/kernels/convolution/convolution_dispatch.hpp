@@ -35,7 +35,7 @@ struct convolution_form {
 
     friend auto operator<=>(const convolution_form&, const convolution_form&) = default;
 
-    // Of one output: how many products are summed. (Of a transposed one, at most: of one pixel and filter of a group.)
+    // Of one output: how many products are summed. (Of a transposed one, at most.)
     SLUICE_KERNEL std::size_t products() const { return channels / groups * filter_height * filter_width; }
     // Of one image and filter.
     SLUICE_KERNEL std::size_t positions() const { return out_height * out_width; }
@@ -69,10 +69,12 @@ std::size_t im2col_workspace_bytes(const convolution_form& form, device_kind on)
 void convolve_by_im2col(stream on, const convolution_form& form, const tensor<float>& x, const tensor<float>& filter,
                         const tensor<float>* bias, tensor<float>& out, bool has_relu, const source_location& location);
 
-// Whether the device's library does this transposed convolution; and that as one command on a stream, with the bias.
-bool does_transposed(device& on, const convolution_form& form);
-void convolve_transposed(stream on, const convolution_form& form, const tensor<float>& x, const tensor<float>& filter,
-                         const tensor<float>* bias, tensor<float>& out, const source_location& location);
+// How much scratch memory the device's library wants for this transposed convolution, in bytes; nothing when it does
+// not do it. And the convolution with the bias, as one command on a stream.
+std::optional<std::size_t> transposed_workspace_bytes(device& on, const convolution_form& form);
+void convolve_transposed(stream on, const convolution_form& form, std::size_t workspace_bytes, const tensor<float>& x,
+                         const tensor<float>& filter, const tensor<float>* bias, tensor<float>& out,
+                         const source_location& location);
 
 // As one command: bias[channel] is added to each channel of x in place (if there is a bias), then ReLU.
 void add_bias(stream on, const convolution_form& form, const tensor<float>* bias, tensor<float>& x, bool has_relu,

@@ -4,7 +4,7 @@
 //     vector_math_of_this_processor().exponential(x, y, count);
 //
 // An element's result depends on that element alone, not on where it is. It differs from the exact one by at most 1 ulp
-// (exp), 1.4 (tanh, erf) and 2.4 (sigmoid); tests/kernels/vector_math_tests.cpp tries them. NaN stays NaN, infinities
+// (exp), 1.4 (tanh, erf) and 1.6 (sigmoid); tests/kernels/vector_math_tests.cpp tries them. NaN stays NaN, infinities
 // give limits. Units differ in the last bit: one rounds a product before it is added, another does not.
 #pragma once
 

@@ -47,7 +47,8 @@ template <std::size_t Count>
 
 // exp(x) = 2^n exp(r), n the whole number next to x / ln 2. exp(r) = 1 + r + r^2 q(r) for |r| <= ln(2) / 2, off by
 // 4e-11. 2^n is two factors, so that results below the smallest normal number are rounded once.
-[[gnu::always_inline]] inline void exponential(const number_lane& x, number_lane& to) {
+// `lost`: what the last addition lost, as a part of about the result.
+[[gnu::always_inline]] inline void exponential(const number_lane& x, number_lane& to, number_lane& lost) {
     constexpr float q[] = {0.5f, 0.16666666f, 0.041666292f, 0.0083336262f, 0.0013945259f, 0.00019735683f};
     constexpr float log2_e = 1.44269504f, ln2_high = 0.693359375f, ln2_low = -2.12194440e-4f;
     constexpr float rounding = 12'582'912;  // 1.5 * 2^23: what is added to it is rounded to a whole number
@@ -63,10 +64,17 @@ template <std::size_t Count>
     number_lane rest, made = r;
     polynomial(q, r, rest);
     add_product(made, rest, r * r);
-    made += 1.0f;
+    const number_lane sum = made + 1.0f;
+    lost = made - (sum - 1.0f);
+    made = sum;
     const bit_lane n = reinterpret_cast<bit_lane>(shifted) - reinterpret_cast<bit_lane>(none);
     const bit_lane half = n >> 1, other = n - half;
     to = made * reinterpret_cast<number_lane>((half + 127) << 23) * reinterpret_cast<number_lane>((other + 127) << 23);
+}
+
+[[gnu::always_inline]] inline void exponential(const number_lane& x, number_lane& to) {
+    number_lane lost;
+    exponential(x, to, lost);
 }
 
 [[gnu::always_inline]] inline void set_magnitude(number_lane& to, const number_lane& x) {
@@ -76,13 +84,16 @@ template <std::size_t Count>
     size = reinterpret_cast<number_lane>((reinterpret_cast<bit_lane>(x) & sign_bit) | reinterpret_cast<bit_lane>(size));
 }
 
-// With e = exp(-|x|): 1 / (1 + e), or e / (1 + e) for x < 0.
+// With e = exp(-|x|): 1 / (1 + e), or e / (1 + e) for x < 0, with what e and 1 + e have lost.
 [[gnu::always_inline]] inline void sigmoid(const number_lane& x, number_lane& to) {
-    number_lane size, falling;
+    number_lane size, falling, lost;
     set_magnitude(size, x);
-    exponential(-size, falling);
+    exponential(-size, falling, lost);
     const number_lane one = number_lane{} + 1.0f;
-    to = (x < 0.0f ? falling : one) / (one + falling);
+    const number_lane divisor = one + falling, large = one / divisor, small = falling / divisor;
+    number_lane mended = small;
+    add_product(mended, small, lost - (falling - (divisor - one)));
+    to = x < 0.0f ? mended : large;
 }
 
 // For |x| < 0.625, x + x^3 p(x^2), off by 1e-10; else 1 - 2 / (exp(2 |x|) + 1) with the sign of x.

@@ -7,16 +7,16 @@
 
 namespace sluice::kernels {
 
-// Dense rows of bytes, from each of which `zero` is subtracted, an integer of the same type.
+// Rows of bytes, dense. `zero`, a number of their type, is subtracted from each.
 struct byte_matrix {
     const void* data;
     bool is_signed;
     std::int32_t zero;
 };
 
-// out [rows, columns] = a [rows, inner] times b [inner, columns]; no number is 0. Sums are exact in 32 bits, and wrap.
-// On the calling thread alone. False, and nothing is done, where this build or this processor has no fast way that is
-// exact (without VNNI, vector units saturate sums of two products).
+// out [rows, columns] = a [rows, inner] times b [inner, columns]; all sizes are at least 1. Sums are exact in 32 bits,
+// and wrap. On the calling thread alone. False, and nothing is done, where this build or this processor has no fast way
+// that is exact (without VNNI, vector units saturate sums of two products).
 bool multiply_bytes_on_cpu(const byte_matrix& a, const byte_matrix& b, std::size_t rows, std::size_t inner,
                            std::size_t columns, std::int32_t* out);
 

@@ -7,6 +7,7 @@
 #include <string>
 
 #include "kernels/convolution/convolution_dispatch.hpp"
+#include "nn/operators/dense_layers.hpp"
 #include "nn/operators/expression.hpp"
 #include "nn/operators/launch_each.hpp"
 #include "nn/operators/table.hpp"
@@ -321,32 +322,20 @@ convolution_layout transposed_convolution_of(const node_call& in, const any_tens
 // False: the library does not do it.
 bool transpose_by_library(node_call& in, const convolution_layout& of, const any_tensor& y) {
     if (!can_use_library(in, of, in.input(0).type()) || of.channels == 0) return false;
-    const window_grid& grid = of.grid;
-    const std::size_t channels = of.groups * of.channels, filters = of.groups * of.filters;
-    const kernels::convolution_form form{.images = of.images,
-                                         .channels = channels,
-                                         .height = grid.input[1],
-                                         .width = grid.input[2],
-                                         .filters = filters,
-                                         .filter_height = grid.window[1],
-                                         .filter_width = grid.window[2],
-                                         .out_height = grid.output[1],
-                                         .out_width = grid.output[2],
-                                         .stride = {grid.stride[1], grid.stride[2]},
-                                         .padding = {grid.before[1], grid.before[2]},
-                                         .dilation = {grid.dilation[1], grid.dilation[2]},
-                                         .groups = of.groups,
-                                         .kind = kernels::convolution_kind::transposed};
+    kernels::convolution_form form = form_of(of);
+    form.kind = kernels::convolution_kind::transposed;
     const stream on = in.context().stream();
-    if (!kernels::does_transposed(on.owner(), form)) return false;
+    const auto workspace_bytes = kernels::transposed_workspace_bytes(on.owner(), form);
+    if (!workspace_bytes) return false;
     const any_tensor x = image_as_f32(in, in.input(0)), filter = image_as_f32(in, in.input(1));
     std::optional<tensor<float>> bias;
-    if (in.has_input(2)) bias.emplace(image_tensor(image_as_f32(in, in.input(2)), {filters}));
+    if (in.has_input(2)) bias.emplace(image_tensor(image_as_f32(in, in.input(2)), {form.filters}));
     const any_tensor made = y.type() == io::dtype::f32 ? y : in.make(io::dtype::f32, y.shape());
-    auto out = image_tensor(made, {of.images, filters, grid.output[1], grid.output[2]});
-    kernels::convolve_transposed(on, form, image_tensor(x, {of.images, channels, grid.input[1], grid.input[2]}),
-                                 image_tensor(filter, {channels, of.filters, grid.window[1], grid.window[2]}),
-                                 bias ? &*bias : nullptr, out, source_location::current());
+    auto out = image_tensor(made, {form.images, form.filters, form.out_height, form.out_width});
+    kernels::convolve_transposed(
+        on, form, *workspace_bytes, image_tensor(x, {form.images, form.channels, form.height, form.width}),
+        image_tensor(filter, {form.channels, of.filters, form.filter_height, form.filter_width}),
+        bias ? &*bias : nullptr, out, source_location::current());
     if (y.type() != io::dtype::f32) {
         expression e(in);
         e.give(y, e.input(made));
