@@ -67,12 +67,11 @@ private:
     friend class faulty_stream;
     friend class scarce_memory;
 
+    // The lock is held while the waiters are woken: whoever sees the change may drop this object at once.
     template <typename Function>
     void change(Function&& f) {
-        {
-            const std::lock_guard lock(mutex_);
-            f();
-        }
+        const std::lock_guard lock(mutex_);
+        f();
         changed_.notify_all();
     }
     // Calls f with the lock held, unless there was a fault.
