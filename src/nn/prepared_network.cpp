@@ -32,8 +32,11 @@ using operators::place;
 using operators::run_environment;
 
 constexpr std::size_t most_listed = 50;  // operators in one message
-// What depends on constants only is computed beforehand, unless that takes much more memory than the constants do.
-constexpr std::size_t always_folded_bytes = std::size_t{1} << 20;
+// What depends on constants only is computed beforehand, as long as all that is held of it takes no more memory than
+// this and this many times the constants' bytes: bytes may become numbers of eight.
+constexpr std::size_t always_folded_bytes = std::size_t{64} << 20, folded_bytes_of_one = 8;
+// A larger constant is not copied into the graphs inside.
+constexpr std::size_t copied_inside_bytes = std::size_t{1} << 20;
 
 // --- from names to slots --------------------------------------------------------------------------------------
 
@@ -459,6 +462,33 @@ std::vector<slot> read_inside(const step& by) {
     return found;
 }
 
+// How often steps, their inner graphs and the graph's caller read each value.
+std::vector<std::size_t> uses_of_slots(const prepared_graph& in) {
+    std::vector<std::size_t> uses(in.slots);
+    for (const step& each : in.steps) {
+        for (const slot one : each.inputs)
+            if (one != no_slot) ++uses[one];
+        for (const auto& [from, inner] : each.inner)
+            for (const auto& one : inner->captures) ++uses[one.outside];
+    }
+    for (const slot one : in.outputs) ++uses[one];
+    return uses;
+}
+
+// Of the graph, of its nodes' attributes and of the graphs inside.
+std::size_t bytes_of_constants(const graph& in) {
+    std::size_t bytes = 0;
+    for (const auto& [name, value] : in.constants) bytes += value.bytes->size();
+    for (const node& each : in.nodes) {
+        for (const auto& [name, value] : each.attributes) {
+            if (const auto* const held = std::get_if<constant>(&value)) bytes += held->bytes->size();
+            if (const auto* const inner = std::get_if<std::shared_ptr<const graph>>(&value))
+                bytes += bytes_of_constants(**inner);
+        }
+    }
+    return bytes;
+}
+
 // Values of one name of a dimension have one length.
 class bound_dimensions {
 public:
@@ -485,6 +515,7 @@ prepared_network::prepared_network(model from, const network_options& options, e
     : model_(std::move(from)), known_(options.own), direct_(std::make_unique<direct_calls>(*this, context.device())) {
     body_ = preparation(model_, known_).prepare();
     find_host_values(body_);
+    most_folded_bytes_ = always_folded_bytes + folded_bytes_of_one * bytes_of_constants(model_.body);
     fold(body_, false, folding::all_but_dequantized);
     rounding_.quantized = fuse_quantized_products(body_, context);
     fold(body_, false, folding::all);
@@ -509,8 +540,9 @@ std::vector<any_tensor> prepared_network::answer(std::span<const input_view> inp
     return (*direct_)(inputs);
 }
 
-// Carries out the steps whose inputs are all constants.
+// Carries out the steps whose inputs are all constants. Constants that nothing reads any more are dropped.
 void prepared_network::fold(prepared_graph& body, bool is_inner, folding what) {
+    std::vector<std::size_t> uses = uses_of_slots(body);
     std::vector<step> left;
     for (step& each : body.steps) {
         bool is_folded = false;
@@ -520,22 +552,41 @@ void prepared_network::fold(prepared_graph& body, bool is_inner, folding what) {
             // A graph inside may never run, and then it does not matter that one of its nodes cannot.
             if (!is_inner) throw;
         }
-        if (!is_folded) left.push_back(std::move(each));
+        if (!is_folded) {
+            left.push_back(std::move(each));
+            continue;
+        }
+        for (const slot one : each.inputs)
+            if (one != no_slot && --uses[one] == 0) drop_constant(body, one);
+        for (const slot one : each.outputs)
+            if (one != no_slot && uses[one] == 0) drop_constant(body, one);
     }
     body.steps = std::move(left);
-    for (step& each : body.steps) {
-        for (const auto& [from, inner] : each.inner) {
-            // Small constants are brought in, as others may be computed from them. Large ones stay where they are
-            // shared.
-            std::erase_if(inner->captures, [&, &to = inner->constants](const prepared_graph::capture& one) {
-                const auto found = body.constants.find(one.outside);
-                if (found == body.constants.end() || found->second.size_bytes() > always_folded_bytes) return false;
-                to.insert_or_assign(one.inside, found->second);
-                return true;
-            });
-            fold(*inner, true, what);
-        }
-    }
+    for (step& each : body.steps)
+        for (const auto& [from, inner] : each.inner) fold_inside(body, *inner, what);
+}
+
+// Constants of the graph around are brought in, as others may be computed from them. Large ones that are still read
+// afterwards stay where they are shared.
+void prepared_network::fold_inside(const prepared_graph& around, prepared_graph& inner, folding what) {
+    std::vector<prepared_graph::capture> shared;
+    std::erase_if(inner.captures, [&](const prepared_graph::capture& one) {
+        const auto found = around.constants.find(one.outside);
+        if (found == around.constants.end()) return false;
+        inner.constants.insert_or_assign(one.inside, found->second);
+        if (found->second.size_bytes() > copied_inside_bytes) shared.push_back(one);
+        return true;
+    });
+    fold(inner, true, what);
+    for (const auto& each : shared)
+        if (inner.constants.erase(each.inside) != 0) inner.captures.push_back(each);
+}
+
+void prepared_network::drop_constant(prepared_graph& body, slot which) {
+    const auto found = body.constants.find(which);
+    if (found == body.constants.end()) return;
+    if (body.computed.erase(which) != 0) folded_bytes_ -= found->second.size_bytes();
+    body.constants.erase(found);
 }
 
 // Carries out a step whose inputs are all constants, unless that takes too much memory. Says whether it did.
@@ -546,23 +597,17 @@ bool prepared_network::fold_step(prepared_graph& body, const step& each, folding
     operators::run_memory memory;
     const graph_run runner(model_, nullptr, nullptr);
     std::vector<any_tensor> slots(body.slots);
-    std::size_t bytes = always_folded_bytes, needed = 0;
-    for (const slot one : each.inputs) {
-        if (one == no_slot) continue;
-        slots[one] = body.constants.at(one);
-        bytes += slots[one].size_bytes();
-    }
-    for (const auto& [name, value] : each.from->attributes)
-        if (const auto* const held = std::get_if<constant>(&value)) bytes += held->bytes->size();
+    for (const slot one : each.inputs)
+        if (one != no_slot) slots[one] = body.constants.at(one);
     std::vector<any_tensor> shapes = slots;
     step without_elements = each;
     without_elements.is_on_host = false;
     runner.carry_out(without_elements, shapes, place::nowhere);
+    std::size_t needed = 0, most = most_folded_bytes_;
     for (const slot one : each.outputs)
         if (one != no_slot) needed += shapes[one].size_bytes();
-    if (needed > bytes) return false;
-    // Many nodes of a few bytes each would fold into any number of bytes.
-    if (memory.most() != 0 && needed > memory.most() - std::min(folded_bytes_, memory.most())) return false;
+    if (memory.most() != 0) most = std::min(most, memory.most());
+    if (needed > most - std::min(folded_bytes_, most)) return false;
     try {
         runner.carry_out(each, slots, place::host);
     } catch (const operators::needs_device&) {
@@ -570,9 +615,12 @@ bool prepared_network::fold_step(prepared_graph& body, const step& each, folding
     } catch (const run_too_large&) {
         return false;
     }
-    folded_bytes_ += needed;
-    for (const slot one : each.outputs)
-        if (one != no_slot && slots[one]) body.constants.insert_or_assign(one, std::move(slots[one]));
+    for (const slot one : each.outputs) {
+        if (one == no_slot || !slots[one]) continue;
+        folded_bytes_ += slots[one].size_bytes();
+        body.computed.insert(one);
+        body.constants.insert_or_assign(one, std::move(slots[one]));
+    }
     return true;
 }
 

@@ -10,6 +10,7 @@
 #include <string>
 #include <string_view>
 #include <unordered_map>
+#include <unordered_set>
 #include <vector>
 
 #include "nn/operators/own.hpp"
@@ -58,7 +59,8 @@ public:
     std::vector<slot> inputs, outputs;
     std::vector<capture> captures;
     std::unordered_map<slot, any_tensor> constants;
-    std::vector<bool> needed_on_host;  // for each slot
+    std::unordered_set<slot> computed;  // those constants that were computed from others
+    std::vector<bool> needed_on_host;   // for each slot
     std::size_t slots = 0;
     std::vector<std::string> names;  // of the values, by slot; those that passes add have none
 };
@@ -97,6 +99,8 @@ private:
     void require_fitting(const std::vector<any_tensor>& inputs) const;
     enum class folding : unsigned char { all_but_dequantized, all };
     void fold(prepared_graph& body, bool is_inner, folding what);
+    void fold_inside(const prepared_graph& around, prepared_graph& inner, folding what);
+    void drop_constant(prepared_graph& body, slot which);
     bool fold_step(prepared_graph& body, const step& each, folding what);
     void upload_constants(prepared_graph& body, execution_context& context);
 
@@ -104,7 +108,8 @@ private:
     operators::known_to_network known_;
     prepared_graph body_;
     rounding_report rounding_;
-    std::size_t folded_bytes_ = 0;                // of what was computed from constants
+    std::size_t folded_bytes_ = 0;  // of what was computed from constants and is held
+    std::size_t most_folded_bytes_ = 0;
     const std::unique_ptr<direct_calls> direct_;  // last: they use the others
 };
 

@@ -75,6 +75,57 @@ TEST_F(networks, compute_what_depends_on_constants_only_when_they_are_made) {
     EXPECT_EQ(commands, 3u);  // of four nodes
 }
 
+// The numbers are four times as large as the bytes, and the table is made of a few numbers.
+TEST_F(networks, compute_large_values_from_small_constants_only_when_they_are_made) {
+    constexpr std::size_t length = 1'500'000;
+    model from = scaled();
+    from.body.constants.emplace("bytes", tensor_of<std::int8_t>(std::vector<std::int8_t>(length * 2, 3), {length, 2}));
+    from.body.constants.emplace("low", tensor_of<std::int8_t>(std::vector<std::int8_t>(length * 2, -2), {length, 2}));
+    from.body.constants.emplace("long", tensor_of<std::int64_t>({static_cast<std::int64_t>(length), 2}, {2}));
+    from.body.nodes = {make_node("Cast", {"bytes"}, {"numbers"}),
+                       make_node("Mul", {"numbers", "half"}, {"weights"}),
+                       make_node("DequantizeLinear", {"low", "half"}, {"others"}),
+                       make_node("ConstantOfShape", {"long"}, {"none"}),
+                       make_node("Sum", {"x", "weights", "others", "none"}, {"all"}),
+                       make_node("ReduceMax", {"all"}, {"y"})};
+    from.body.nodes[0].attributes.emplace("to", std::int64_t{1});
+    from.body.nodes.back().attributes.emplace("axes", std::vector<std::int64_t>{0});
+    const network made = sync(make_network(std::move(from)), pool);
+    EXPECT_EQ(made.steps().size(), 2U);
+    const any_tensor row(std::vector<float>{1, 2}, {1, 2});
+    EXPECT_THAT(sync(made.run({row}), pool).at(0).values<float>(), ElementsAre(1.5f, 2.5f));
+}
+
+TEST_F(networks, compute_large_values_from_constants_around_a_graph_only_once) {
+    constexpr std::size_t length = 600'000;
+    model from = scaled();
+    from.body.constants.emplace("bytes", tensor_of<std::int8_t>(std::vector<std::int8_t>(length * 2, 3), {length, 2}));
+    auto scales = std::make_shared<graph>(), keeps = std::make_shared<graph>();
+    scales->outputs = keeps->outputs = {{"made", io::dtype::f32, {}}};
+    scales->nodes = {make_node("Cast", {"bytes"}, {"numbers"}), make_node("Add", {"x", "numbers"}, {"all"}),
+                     make_node("ReduceMax", {"all"}, {"made"})};
+    scales->nodes[0].attributes.emplace("to", std::int64_t{1});
+    scales->nodes[2].attributes.emplace("axes", std::vector<std::int64_t>{0});
+    keeps->nodes = {make_node("Identity", {"x"}, {"made"})};
+    from.body.constants.emplace("yes", constant{io::dtype::boolean, {}, std::make_shared<const std::string>(1, '\1')});
+    from.body.nodes = {make_node("If", {"yes"}, {"y"})};
+    from.body.nodes[0].attributes.emplace("then_branch", std::shared_ptr<const graph>(scales));
+    from.body.nodes[0].attributes.emplace("else_branch", std::shared_ptr<const graph>(keeps));
+    const network made = sync(make_network(std::move(from)), pool);
+    EXPECT_EQ(made.steps().at(0).parts.at(1).steps.size(), 2U);
+    EXPECT_THAT(sync(made.run({any_tensor(std::vector<float>{1, 2}, {1, 2})}), pool).at(0).values<float>(),
+                ElementsAre(4, 5));
+}
+
+// More than the constants are worth: a run may take this memory, the network does not keep it.
+TEST_F(networks, leave_huge_values_of_small_constants_to_the_runs) {
+    model from = scaled();
+    from.body.constants.emplace("long", tensor_of<std::int64_t>({std::int64_t{1} << 30, 2}, {2}));
+    from.body.nodes = {make_node("ConstantOfShape", {"long"}, {"none"}), make_node("Add", {"x", "none"}, {"y"})};
+    const network made = sync(make_network(std::move(from)), pool);
+    EXPECT_EQ(made.steps().size(), 2U);
+}
+
 TEST_F(networks, have_all_inputs_of_an_operator_that_takes_any_number) {
     for (const char* const each : {"Sum", "Mean", "Max", "Min", "Concat"}) {
         model from = scaled();
