@@ -3,6 +3,7 @@
 #include "nn/operators/convolutions.hpp"
 
 #include <algorithm>
+#include <cstdint>
 #include <optional>
 #include <string>
 
@@ -10,6 +11,7 @@
 #include "nn/operators/dense_layers.hpp"
 #include "nn/operators/expression.hpp"
 #include "nn/operators/launch_each.hpp"
+#include "nn/operators/reduce.hpp"
 #include "nn/operators/table.hpp"
 #include "sluice/kernels/convolution.hpp"
 
@@ -125,6 +127,94 @@ struct padded_image {
     }
 };
 
+// --- Conv of groups of few channels on a GPU ---------------------------------------------------------------------
+
+// One output for each index, in 32-bit numbers: a sum of few products, for which a product of matrices is too narrow.
+// Neighbouring threads read neighbouring pixels and the same filter.
+template <typename T>
+struct grouped_convolution_element {
+    const T* x;
+    const T* filter;
+    const T* bias;  // or null
+    T* y;
+    std::uint32_t input[3], window[3], output[3], stride[3], dilation[3], before[3];
+    std::uint32_t groups, channels, filters, input_size;  // channels and filters of one group
+
+    SLUICE_KERNEL void operator()(std::size_t index) const {
+        std::uint32_t rest = static_cast<std::uint32_t>(index);
+        const std::uint32_t o2 = rest % output[2];
+        rest /= output[2];
+        const std::uint32_t o1 = rest % output[1];
+        rest /= output[1];
+        const std::uint32_t o0 = rest % output[0];
+        rest /= output[0];
+        const std::uint32_t all_filters = groups * filters, k = rest % all_filters;
+        const T* plane = x + (rest / all_filters * groups + k / filters) * channels * input_size;
+        const T* tap = filter + k * channels * window[0] * window[1] * window[2];
+        // Places before the image wrap around, and are too large.
+        const std::uint32_t first0 = o0 * stride[0] - before[0], first1 = o1 * stride[1] - before[1],
+                            first2 = o2 * stride[2] - before[2];
+        float sum = bias != nullptr ? static_cast<float>(bias[k]) : 0.0f;
+        for (std::uint32_t c = 0; c < channels; ++c, plane += input_size) {
+            for (std::uint32_t w0 = 0; w0 < window[0]; ++w0) {
+                const std::uint32_t p0 = first0 + w0 * dilation[0];
+                for (std::uint32_t w1 = 0; w1 < window[1]; ++w1, tap += window[2]) {
+                    const std::uint32_t p1 = first1 + w1 * dilation[1];
+                    if (p0 >= input[0] || p1 >= input[1]) continue;
+                    const T* const line = plane + (p0 * input[1] + p1) * input[2];
+                    for (std::uint32_t w2 = 0; w2 < window[2]; ++w2) {
+                        const std::uint32_t p2 = first2 + w2 * dilation[2];
+                        if (p2 < input[2]) sum += static_cast<float>(line[p2]) * static_cast<float>(tap[w2]);
+                    }
+                }
+            }
+        }
+        y[index] = static_cast<T>(sum);
+    }
+};
+
+// False where another way has to be taken.
+bool convolve_groups(const node_call& in, const convolution_layout& of, const any_tensor& x, const any_tensor& filter,
+                     const any_tensor& bias, const any_tensor& y) {
+    constexpr std::size_t most_products = 320, most_places = std::size_t{1} << 31;
+    const window_grid& grid = of.grid;
+    if (!is_on_gpu(in) || x.type() == io::dtype::f64 || of.groups == 1 ||
+        of.channels * grid.window_size() > most_products)
+        return false;
+    // All places, those around the image too, fit into 32 bits.
+    for (std::size_t d = 0; d < 3; ++d) {
+        const std::size_t reach = grid.output[d] * grid.stride[d] + grid.window[d] * grid.dilation[d] + grid.before[d];
+        if (std::max({reach, grid.stride[d], grid.dilation[d]}) >= most_places / 2) return false;
+    }
+    if (std::max({x.elements(), y.elements(), filter.elements()}) >= most_places) return false;
+    const auto run = [&]<typename T>() {
+        grouped_convolution_element<T> kernel{};
+        kernel.x = in.read<T>(x);
+        kernel.filter = in.read<T>(filter);
+        kernel.bias = bias ? in.read<T>(bias) : nullptr;
+        kernel.y = in.write<T>(y);
+        for (std::size_t d = 0; d < 3; ++d) {
+            kernel.input[d] = static_cast<std::uint32_t>(grid.input[d]);
+            kernel.window[d] = static_cast<std::uint32_t>(grid.window[d]);
+            kernel.output[d] = static_cast<std::uint32_t>(grid.output[d]);
+            kernel.stride[d] = static_cast<std::uint32_t>(grid.stride[d]);
+            kernel.dilation[d] = static_cast<std::uint32_t>(grid.dilation[d]);
+            kernel.before[d] = static_cast<std::uint32_t>(grid.before[d]);
+        }
+        kernel.groups = static_cast<std::uint32_t>(of.groups);
+        kernel.channels = static_cast<std::uint32_t>(of.channels);
+        kernel.filters = static_cast<std::uint32_t>(of.filters);
+        kernel.input_size = static_cast<std::uint32_t>(grid.input_size());
+        each(in, y.elements(), kernel, {&x, &filter, &bias}, {&y});
+    };
+    switch (x.type()) {
+        case io::dtype::f16: run.template operator()<half>(); break;
+        case io::dtype::bf16: run.template operator()<bfloat16>(); break;
+        default: run.template operator()<float>();
+    }
+    return true;
+}
+
 // --- Conv by the library -----------------------------------------------------------------------------------------
 
 // The library convolves f32 images of two dimensions.
@@ -192,6 +282,7 @@ void convolution_node(node_call& in) {
     require_bias(in, 2, of.groups * of.filters, x.type());
     const any_tensor& y = in.make_output(0, x.type(), of.output_shape());
     if (y.elements() == 0) return;
+    if (convolve_groups(in, of, x, filter, in.has_input(2) ? in.input(2) : any_tensor(), y)) return;
     if (can_use_library(in, of, x.type())) return convolve_by_library(in, of, y);
     const any_tensor& bias = in.has_input(2) ? in.input(2) : filter;
     with_float(in, x, [&]<typename T>() {

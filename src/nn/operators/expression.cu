@@ -3,6 +3,8 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstdint>
+#include <optional>
 #include <span>
 #include <type_traits>
 #include <utility>
@@ -11,6 +13,7 @@
 #include "nn/operators/launch_each.hpp"
 #include "nn/operators/numbers.hpp"
 #include "sluice/base/detail/is_nan.hpp"
+#include "sluice/base/half.hpp"
 #include "sluice/runtime/device.hpp"
 
 namespace sluice::nn::operators {
@@ -107,6 +110,8 @@ SLUICE_KERNEL Number apply_real(opcode what, Number a) {
         case opcode::is_nan: return sluice::detail::is_nan(a);
         case opcode::is_positive_infinity: return std::isinf(a) && a > 0;
         case opcode::is_negative_infinity: return std::isinf(a) && a < 0;
+        case opcode::to_half: return static_cast<Number>(static_cast<float>(half(static_cast<float>(a))));
+        case opcode::to_bfloat16: return static_cast<Number>(static_cast<float>(bfloat16(static_cast<float>(a))));
         default: return a;
     }
 }
@@ -201,6 +206,21 @@ struct expression_kernel {
     SLUICE_KERNEL std::size_t place_of(std::size_t input, std::size_t i) const {
         if (all.is_dense[input]) return i;
         std::size_t at = 0;
+#if defined(__CUDA_ARCH__)
+        if (i >> 32 == 0) {  // a division of 64 bits takes several times as long
+            auto rest = static_cast<std::uint32_t>(i);
+            for (std::size_t d = all.rank; d-- > 0;) {
+                if (all.lengths[d] > rest) {
+                    at += rest * all.from_strides[input][d];
+                    break;
+                }
+                const auto length = static_cast<std::uint32_t>(all.lengths[d]);
+                at += rest % length * all.from_strides[input][d];
+                rest /= length;
+            }
+            return at;
+        }
+#endif
         for (std::size_t d = all.rank; d-- > 0;) {
             at += i % all.lengths[d] * all.from_strides[input][d];
             i /= all.lengths[d];
@@ -323,6 +343,8 @@ private:
         }
         if constexpr (is_real<Number>) {
             switch (what) {
+                case opcode::to_half: return loop<opcode::to_half>(a, b, c, made, size);
+                case opcode::to_bfloat16: return loop<opcode::to_bfloat16>(a, b, c, made, size);
                 case opcode::square_root: return loop<opcode::square_root>(a, b, c, made, size);
                 case opcode::exponential: return loop<opcode::exponential>(a, b, c, made, size);
                 case opcode::sigmoid: return loop<opcode::sigmoid>(a, b, c, made, size);
@@ -423,17 +445,26 @@ void launch_part(const node_call& in, const expression_part& part, const std::ve
     }
 }
 
-// Whether a number of this kind is the same after it was written to memory of this type and read again. A boolean is
-// made by a comparison: 0 or 1.
+// Whether a number of this kind is the same after it was written to memory of this type and read again, rounded where
+// the type needs it (rounding_of). A boolean is made by a comparison: 0 or 1.
 bool is_kept_by(io::dtype type, number_kind kind) {
     switch (type) {
         case io::dtype::boolean: return true;
+        case io::dtype::f16:
+        case io::dtype::bf16:
         case io::dtype::f32: return kind == number_kind::f32;
         case io::dtype::f64: return kind == number_kind::f64;
         case io::dtype::i64: return kind == number_kind::i64;
         case io::dtype::u64: return kind == number_kind::u64;
         default: return false;
     }
+}
+
+// What rounds a number as memory of this type does.
+std::optional<opcode> rounding_of(io::dtype type) {
+    if (type == io::dtype::f16) return opcode::to_half;
+    if (type == io::dtype::bf16) return opcode::to_bfloat16;
+    return {};
 }
 
 // The inputs, constants and steps of parts, one after the other.
@@ -471,6 +502,13 @@ public:
         }
         to_.constants.insert(to_.constants.end(), constants.begin(), constants.end());
         for (std::uint8_t& each : results) each = moved(each);
+    }
+    // The value as memory of this type gives it.
+    std::uint8_t kept_by(io::dtype type, std::uint8_t value) {
+        const auto rounding = rounding_of(type);
+        if (!rounding) return value;
+        to_.steps.push_back({*rounding, value, value, value});
+        return static_cast<std::uint8_t>(expression_part::first_step + to_.steps.size() - 1);
     }
 
 private:
@@ -550,13 +588,14 @@ expression_part expression::joined(std::vector<value>& given) const {
         }
         const bool has_room =
             made.inputs.size() + part->inputs.size() + leaves_.size() - k - 1 <= expression_program::max_inputs &&
-            made.steps.size() + part->steps.size() + steps_.size() <= expression_program::max_steps &&
+            made.steps.size() + part->steps.size() + 1 + steps_.size() <= expression_program::max_steps &&
             made.constants.size() + part->constants.size() + constants_.size() <= expression_program::max_constants;
         if (has_room && part->kind == made.kind && is_kept_by(part->type, made.kind) && part->shape == shape_) {
             std::vector<value> inner;
             for (const any_tensor& each : part->inputs) inner.push_back(parts.add_input(each));
             values.push_back(part->result);
             parts.add_steps(part->steps, part->constants, inner, std::span(values).last(1));
+            values.back() = parts.kept_by(part->type, values.back());
         } else {
             const any_tensor written = in_.make(part->type, part->shape);
             launch_part(in_, *part, {written}, {part->result});

@@ -56,6 +56,8 @@ enum class opcode : std::uint8_t {
     is_nan,
     is_positive_infinity,
     is_negative_infinity,
+    to_half,  // rounded as an element of this type is
+    to_bfloat16,
     // two operands
     add,
     subtract,

@@ -8,9 +8,11 @@
 
 #include "nn/operators/expression.hpp"
 #include "nn/operators/launch_each.hpp"
+#include "nn/operators/launch_rows.hpp"
 #include "nn/operators/numbers.hpp"
 #include "nn/operators/reduce.hpp"
 #include "nn/operators/table.hpp"
+#include "sluice/base/detail/is_nan.hpp"
 #include "sluice/kernels/softmax.hpp"
 
 namespace sluice::nn::operators {
@@ -33,17 +35,120 @@ any_tensor reduced(const node_call& in, reduction what, const any_tensor& x, con
     return made;
 }
 
+double epsilon_of(const node_call& in) { return in.real("epsilon", 1e-5f); }
+
 axis_list axes_from(std::size_t first, std::size_t rank) {
     axis_list made(rank - first);
     std::iota(made.begin(), made.end(), first);
     return made;
 }
 
+// --- rows made by one kernel -------------------------------------------------------------------------------------
+
+// Element j of row r of the scale and of the bias is number r % period * of_row + j / inner.
+struct row_factors {
+    std::size_t period = 1, of_row = 0, inner = 1;
+
+    SLUICE_KERNEL std::size_t at(std::size_t row, std::size_t j) const { return row % period * of_row + j / inner; }
+};
+
+// A sum that carries its rounding errors along, since one thread may add up more elements than a float can count. (Knuth,
+// TAOCP 2, 4.2.2, theorem B.)
+template <typename Number>
+struct row_sum {
+    Number sum = 0, lost = 0;
+
+    SLUICE_KERNEL void add(Number x) {
+        const Number next = sum + x, of_x = next - sum;
+        lost += (sum - (next - of_x)) + (x - of_x);
+        sum = next;
+    }
+    SLUICE_KERNEL Number value() const { return sum - sum == 0 ? sum + lost : sum; }  // infinity and NaN as they are
+};
+
+// y = (x - mean) / sqrt(variance + epsilon) * scale + bias of each row; without a centre the mean is taken as 0. The mean
+// that is found first is rounded: what it misses is found with the variance.
+template <typename T>
+struct normalize_row {
+    using number = float;
+
+    const T *x, *scale, *bias;  // bias: or null
+    T* y;
+    number *means, *factors;  // or null: the mean, and 1 / sqrt(variance + epsilon)
+    std::size_t width;
+    row_factors of;
+    double epsilon;
+    in_word<bool> is_centred;
+
+    template <typename Team>
+    SLUICE_KERNEL void operator()(std::size_t row, const Team& team) const {
+        const T* const from = x + row * width;
+        const auto count = static_cast<number>(width);
+        number centre = 0;
+        if (is_centred) {
+            row_sum<number> sum;
+            for (std::size_t j = team.rank(); j < width; j += team.size()) sum.add(static_cast<number>(from[j]));
+            centre = team.join(sum.value(), added()) / count;
+        }
+        row_sum<number> distances, squares;
+        for (std::size_t j = team.rank(); j < width; j += team.size()) {
+            const number distance = static_cast<number>(from[j]) - centre;
+            distances.add(distance);
+            squares.add(distance * distance);
+        }
+        const number missed = is_centred ? team.join(distances.value(), added()) / count : number(0);
+        const number variance = team.join(squares.value(), added()) / count - missed * missed;
+        const number factor = 1 / std::sqrt((variance < 0 ? number(0) : variance) + static_cast<number>(epsilon));
+        for (std::size_t j = team.rank(); j < width; j += team.size()) {
+            const std::size_t at = of.at(row, j);
+            number made = (static_cast<number>(from[j]) - centre - missed) * factor * static_cast<number>(scale[at]);
+            if (bias != nullptr) made += static_cast<number>(bias[at]);
+            y[row * width + j] = static_cast<T>(made);
+        }
+        if (team.rank() != 0) return;
+        if (means != nullptr) means[row] = centre + missed;
+        if (factors != nullptr) factors[row] = factor;
+    }
+};
+
+// Element r of row (o, i) is at (o * width + r) * inner + i.
+template <typename T>
+struct softmax_row {
+    using number = computed<T>;
+
+    const T* x;
+    T* y;
+    std::size_t width, inner;
+    in_word<bool> is_logarithm;
+
+    template <typename Team>
+    SLUICE_KERNEL void operator()(std::size_t row, const Team& team) const {
+        const std::size_t base = row / inner * width * inner + row % inner;
+        number greatest = -greatest_number<number>;
+        for (std::size_t j = team.rank(); j < width; j += team.size())
+            greatest = greater(greatest, static_cast<number>(x[base + j * inner]));
+        greatest = team.join(greatest, [](number a, number b) { return greater(a, b); });
+        row_sum<number> share;
+        for (std::size_t j = team.rank(); j < width; j += team.size())
+            share.add(std::exp(static_cast<number>(x[base + j * inner]) - greatest));
+        const number sum = team.join(share.value(), added());
+        const number scale = 1 / sum, logarithm = is_logarithm ? std::log(sum) : number(0);
+        for (std::size_t j = team.rank(); j < width; j += team.size()) {
+            const number distance = static_cast<number>(x[base + j * inner]) - greatest;
+            y[base + j * inner] = static_cast<T>(is_logarithm ? distance - logarithm : std::exp(distance) * scale);
+        }
+    }
+    SLUICE_KERNEL static number greater(number a, number b) {
+        return sluice::detail::is_nan(a) ? a : sluice::detail::is_nan(b) ? b : (a < b ? b : a);
+    }
+};
+
 // --- Softmax, LogSoftmax -----------------------------------------------------------------------------------------
 
 bool softmax_of_library(const node_call& in, const any_tensor& x, std::size_t axis, const any_tensor& y) {
     const bool is_last = product_of(std::span(x.shape()).subspan(axis + 1)) == 1;
-    if (in.where() != place::device || x.type() != io::dtype::f32 || !is_last || x.elements() == 0) return false;
+    if (in.where() != place::device || is_on_gpu(in) || x.type() != io::dtype::f32 || !is_last || x.elements() == 0)
+        return false;
     in.copy(x, y);
     const std::size_t width = x.shape()[axis];
     tensor<float> rows(buffer<float>(y.shared_memory(), y.elements()), shape{y.elements() / width, width});
@@ -66,14 +171,12 @@ void softmax_operator(node_call& in) {
         axis = 1;
     }
     if (!IsLogarithm && softmax_of_library(in, x, axis, y)) return;
-    const any_tensor greatest = reduced(in, reduction::maximum, x, {axis});
-    const any_tensor sum = reduced(in, reduction::exponential_sum, x, {axis}, {.centre = &greatest});
-    expression e(in);
-    const auto own = e.input(x), most = e.input(greatest), total = e.input(sum);
-    const auto distance = e.apply(opcode::subtract, own, most);
-    e.give(y, IsLogarithm ? e.apply(opcode::subtract, distance, e.apply(opcode::logarithm, total))
-                          : e.apply(opcode::divide, e.apply(opcode::exponential, distance), total));
-    e.run();
+    const axis_view view = view_along(x.shape(), axis);
+    constexpr std::size_t neighbours = 8;  // rows that many threads read side by side
+    with_float(in, x, [&]<typename T>() {
+        const softmax_row<T> kernel{in.read<T>(x), in.write<T>(y), view.length, view.inner, IsLogarithm};
+        each_row(in, view.rows(), view.length, view.inner >= neighbours ? 1 : team_of(view.length), kernel, {&x}, {&y});
+    });
 }
 
 void lp_normalization(node_call& in) {
@@ -90,6 +193,36 @@ void lp_normalization(node_call& in) {
     const auto scaled = e.apply(opcode::divide, own, length);
     e.give(0, x.type(), e.apply(opcode::choose, e.apply(opcode::equal, length, zero), zero, scaled));
     e.run();
+}
+
+// Whether all are of one type, but not f64, which is the reference of the others.
+bool can_normalize_rows(const any_tensor& x, const any_tensor& scale, const any_tensor& bias) {
+    return x.type() != io::dtype::f64 && scale.type() == x.type() && (!bias || bias.type() == x.type()) &&
+           x.elements() != 0;
+}
+
+// One kernel; for what can_normalize_rows accepts.
+void normalize_rows(const node_call& in, const any_tensor& x, std::size_t width, const row_factors& of,
+                    const any_tensor& scale, const any_tensor& bias, const any_tensor& y, bool is_centred,
+                    const any_tensor& means = {}, const any_tensor& factors = {}) {
+    const auto run = [&]<typename T>() {
+        const normalize_row<T> kernel{.x = in.read<T>(x),
+                                      .scale = in.read<T>(scale),
+                                      .bias = in.read<T>(bias),
+                                      .y = in.write<T>(y),
+                                      .means = in.write<float>(means),
+                                      .factors = in.write<float>(factors),
+                                      .width = width,
+                                      .of = of,
+                                      .epsilon = epsilon_of(in),
+                                      .is_centred = is_centred};
+        each_row(in, x.elements() / width, width, team_of(width), kernel, {&x, &scale, &bias}, {&y, &means, &factors});
+    };
+    switch (x.type()) {
+        case io::dtype::f16: run.template operator()<half>(); break;
+        case io::dtype::bf16: run.template operator()<bfloat16>(); break;
+        default: run.template operator()<float>();
+    }
 }
 
 // --- mean 0 and variance 1 ---------------------------------------------------------------------------------------
@@ -124,11 +257,17 @@ void write_normalized(node_call& in, const any_tensor& x, const moments& of, dou
     e.run();
 }
 
-double epsilon_of(const node_call& in) { return in.real("epsilon", 1e-5f); }
-
 void require_float_stash(const node_call& in) {
     const std::int64_t type = in.integer("stash_type", 1);
     if (type != 1) in.refuse_unsupported("computes in the element type " + std::to_string(type) + ", not in float");
+}
+
+// The product of the lengths from an axis on.
+std::size_t width_from(const any_tensor& x, std::size_t axis) {
+    return product_of(std::span(x.shape()).subspan(axis));
+}
+bool has_factor_of_each(const any_tensor& x, std::size_t axis, const any_tensor& factor) {
+    return std::ranges::equal(factor.shape(), std::span(x.shape()).subspan(axis));
 }
 
 void layer_normalization(node_call& in) {
@@ -139,8 +278,16 @@ void layer_normalization(node_call& in) {
     const std::size_t rank = x.shape().size(), axis = in.axis(in.integer("axis", -1), rank);
     const any_tensor& y = in.make_output(0, x.type(), x.shape());
     const axis_list axes = axes_from(axis, rank);
+    const any_tensor &scale = in.input(1), bias = in.has_input(2) ? in.input(2) : any_tensor();
+    if (can_normalize_rows(x, scale, bias) && has_factor_of_each(x, axis, scale) &&
+        (!bias || has_factor_of_each(x, axis, bias))) {
+        const lengths kept = kept_lengths(x.shape(), axes);
+        const any_tensor means = in.wants_output(1) ? in.make_output(1, io::dtype::f32, kept) : any_tensor();
+        const any_tensor factors = in.wants_output(2) ? in.make_output(2, io::dtype::f32, kept) : any_tensor();
+        return normalize_rows(in, x, width_from(x, axis), {}, scale, bias, y, true, means, factors);
+    }
     const moments of = moments_of(in, x, axes);
-    write_normalized(in, x, of, epsilon_of(in), in.input(1), in.has_input(2) ? in.input(2) : any_tensor(), y);
+    write_normalized(in, x, of, epsilon_of(in), scale, bias, y);
     if (in.wants_output(1)) {
         expression e(in);
         const auto mean = e.input(of.mean);
@@ -162,6 +309,10 @@ void rms_normalization(node_call& in) {
     require_normalizable(in, scale);
     require_float_stash(in);
     const std::size_t rank = x.shape().size(), axis = in.axis(in.integer("axis", -1), rank);
+    if (can_normalize_rows(x, scale, {}) && has_factor_of_each(x, axis, scale)) {
+        const any_tensor& y = in.make_output(0, x.type(), x.shape());
+        return normalize_rows(in, x, width_from(x, axis), {}, scale, {}, y, false);
+    }
     const any_tensor squares =
         reduced(in, reduction::square_sum, x, axes_from(axis, rank), {.finish = reduction_finish::mean});
     expression e(in);
@@ -199,6 +350,9 @@ void instance_normalization(node_call& in) {
     const any_tensor scale = of_channels(in, 1, channels, {channels, 1}),
                      bias = of_channels(in, 2, channels, {channels, 1});
     const any_tensor& y = in.make_output(0, x.type(), in.input(0).shape());
+    const std::size_t width = x.shape()[2];
+    const row_factors of{.period = channels, .of_row = 1, .inner = width};
+    if (can_normalize_rows(x, scale, bias)) return normalize_rows(in, x, width, of, scale, bias, y, true);
     write_normalized(in, x, moments_of(in, x, {2}), epsilon_of(in), scale, bias, y);
 }
 
@@ -219,6 +373,11 @@ void group_normalization(node_call& in) {
     const std::size_t numbers = has_one_for_group ? groups : channels;
     const any_tensor scale = of_channels(in, 1, numbers, seen_as), bias = of_channels(in, 2, numbers, seen_as);
     const any_tensor& y = in.make_output(0, x.type(), in.input(0).shape());
+    const std::size_t pixels = x.shape()[3], width = of_group * pixels;
+    const row_factors of{.period = groups,
+                         .of_row = has_one_for_group ? 1 : of_group,
+                         .inner = has_one_for_group ? width : pixels};
+    if (can_normalize_rows(x, scale, bias)) return normalize_rows(in, x, width, of, scale, bias, y, true);
     write_normalized(in, x, moments_of(in, x, {2, 3}), epsilon_of(in), scale, bias, y);
 }
 

@@ -2,14 +2,17 @@
 // Matrix products: MatMul and Gemm, and what Einsum is made of.
 #include "nn/operators/products.hpp"
 
+#include <algorithm>
 #include <array>
 #include <cmath>
 #include <cstring>
 #include <numeric>
 #include <optional>
+#include <type_traits>
 
 #include "nn/operators/expression.hpp"
 #include "nn/operators/launch_each.hpp"
+#include "nn/operators/reduce.hpp"
 #include "nn/operators/table.hpp"
 #include "sluice/kernels/gemm.hpp"
 #include "sluice/runtime/device.hpp"
@@ -69,6 +72,90 @@ struct product_tile {
         }
     }
 };
+
+#if defined(__CUDACC__)
+constexpr unsigned product_side = 64, product_depth = 16, product_threads = 256;
+
+// A block makes 64 by 64 elements of one product, a thread 4 by 4 of them. The parts of both matrices that it is at are
+// in shared memory, read in the order in which they lie. Each sum goes over the inner dimension in its order.
+template <typename T>
+__global__ void __launch_bounds__(product_threads)
+    multiply_on_device(const __grid_constant__ each_closure<product_tile<T>> all) {
+    constexpr unsigned pitch = product_side + 4, of_thread = product_side * product_depth / product_threads;
+    __shared__ __align__(16) float left[product_depth][pitch];
+    __shared__ __align__(16) float right[product_depth][pitch];
+    const product_tile<T>& of = all.kernel;
+    const product_layout& at = of.at;
+    const std::size_t across = (at.columns + product_side - 1) / product_side;
+    const std::size_t down = (at.rows + product_side - 1) / product_side;
+    const unsigned of_rows = threadIdx.x / 16 * 4, of_columns = threadIdx.x % 16 * 4;
+    for (std::size_t block = blockIdx.x; block < all.count; block += gridDim.x) {
+        std::size_t rest = block;
+        const std::size_t column = rest % across * product_side;
+        rest /= across;
+        const std::size_t row = rest % down * product_side;
+        rest /= down;
+        const T* a = of.a;
+        const T* b = of.b;
+        T* y = of.y;
+        for (std::size_t d = at.rank; d-- > 0;) {
+            const std::size_t i = rest % at.batch[d];
+            rest /= at.batch[d];
+            a += i * at.a_batch[d];
+            b += i * at.b_batch[d];
+            y += i * at.y_batch[d];
+        }
+        float sums[4][4] = {};
+        for (std::size_t first = 0; first < at.inner; first += product_depth) {
+            for (unsigned e = 0; e < of_thread; ++e) {
+                const unsigned id = threadIdx.x + e * product_threads;
+                const unsigned of_inner[2] = {id % product_depth, id / product_side};
+                const unsigned of_side[2] = {id / product_depth, id % product_side};
+                const bool a_across = at.a_inner != 1, b_across = at.b_inner != 1;
+                const std::size_t ka = first + of_inner[a_across], r = row + of_side[a_across];
+                const std::size_t kb = first + of_inner[b_across], c = column + of_side[b_across];
+                left[of_inner[a_across]][of_side[a_across]] =
+                    ka < at.inner && r < at.rows ? static_cast<float>(a[r * at.a_row + ka * at.a_inner]) : 0.0f;
+                right[of_inner[b_across]][of_side[b_across]] =
+                    kb < at.inner && c < at.columns ? static_cast<float>(b[c * at.b_column + kb * at.b_inner]) : 0.0f;
+            }
+            __syncthreads();
+            for (unsigned k = 0; k < product_depth; ++k) {
+                const float4 x = *reinterpret_cast<const float4*>(&left[k][of_rows]);
+                const float4 w = *reinterpret_cast<const float4*>(&right[k][of_columns]);
+                const float of_x[4] = {x.x, x.y, x.z, x.w}, of_w[4] = {w.x, w.y, w.z, w.w};
+                for (unsigned i = 0; i < 4; ++i)
+                    for (unsigned j = 0; j < 4; ++j) sums[i][j] += of_x[i] * of_w[j];
+            }
+            __syncthreads();
+        }
+        for (unsigned i = 0; i < 4 && row + of_rows + i < at.rows; ++i) {
+            for (unsigned j = 0; j < 4 && column + of_columns + j < at.columns; ++j)
+                y[(row + of_rows + i) * at.y_row + (column + of_columns + j) * at.y_column] =
+                    static_cast<T>(sums[i][j]);
+        }
+    }
+}
+#endif
+
+// One command for all products of a batch. Small matrices are made by single threads.
+template <typename T>
+void multiply_in_blocks(const node_call& in, const product_tile<T>& kernel, const any_tensor& a, const any_tensor& b,
+                        const any_tensor& y) {
+    launch_command command;
+    each_closure<product_tile<T>> closure{0, kernel};
+#if defined(__CUDACC__)
+    const product_layout& at = kernel.at;
+    closure.count = (at.rows + product_side - 1) / product_side * ((at.columns + product_side - 1) / product_side);
+    for (std::size_t d = 0; d < at.rank; ++d) closure.count *= at.batch[d];
+    command.device_function = reinterpret_cast<const void*>(&multiply_on_device<T>);
+    command.block = {product_threads, 1, 1};
+    command.grid.x = static_cast<unsigned>(std::min<std::size_t>(closure.count, 1u << 20));
+#endif
+    command.host_function = &each_on_host<product_tile<T>>;
+    sluice::detail::set_closure(command, closure);
+    detail::submit(in, command, {&a, &b}, {&y});
+}
 
 // y[i, j] = x[j, i]
 template <typename T>
@@ -225,10 +312,15 @@ void multiply(const node_call& in, const any_tensor& a, const any_tensor& b, con
         constexpr std::size_t side = product_tile<T>::side;
         std::size_t count = (at.rows + side - 1) / side * ((at.columns + side - 1) / side);
         for (std::size_t d = 0; d < at.rank; ++d) count *= at.batch[d];
-        each(in, count,
-             product_tile<T>{at, (at.rows + side - 1) / side, (at.columns + side - 1) / side, in.read<T>(a),
-                             in.read<T>(b), in.write<T>(y)},
-             {&a, &b}, {&y});
+        const product_tile<T> kernel{
+            at, (at.rows + side - 1) / side, (at.columns + side - 1) / side, in.read<T>(a), in.read<T>(b),
+            in.write<T>(y)};
+        if constexpr (std::is_same_v<computed<T>, float>) {
+            constexpr std::size_t least_rows = 8, least_columns = 16;
+            if (is_on_gpu(in) && at.rows >= least_rows && at.columns >= least_columns)
+                return multiply_in_blocks(in, kernel, a, b, y);
+        }
+        each(in, count, kernel, {&a, &b}, {&y});
     };
     switch (a.type()) {
         case io::dtype::f16: return run.operator()<half>();

@@ -6,7 +6,7 @@
 #include <type_traits>
 #include <utility>
 
-#include "nn/operators/launch_each.hpp"
+#include "nn/operators/launch_rows.hpp"
 #include "nn/operators/numbers.hpp"
 #include "sluice/base/detail/is_nan.hpp"
 #include "sluice/runtime/device.hpp"
@@ -90,7 +90,7 @@ SLUICE_KERNEL Number reduce_combined(Number a, Number b) {
     }
 }
 
-// Index i makes part i % parts of result i / parts, of every parts-th element.
+// Row i makes part i % parts of result i / parts, of every parts-th element. The threads of a team share it.
 template <typename Number, bool IsF32>
 struct reduce_kernel {
     const void* from;
@@ -116,51 +116,58 @@ struct reduce_kernel {
         total = reduce_combined<What>(total, reduce_prepared<What>(x, middle));
     }
 
-    template <reduction What>
-    SLUICE_KERNEL Number reduced(std::size_t base, std::size_t part, Number middle) const {
+    template <reduction What, typename Team>
+    SLUICE_KERNEL Number reduced(std::size_t base, std::size_t part, Number middle, const Team& team) const {
         const Number start = reduce_start<Number>(What, to_type);
-        std::size_t r = part;
+        const std::size_t step = parts * team.size();
+        std::size_t r = part * team.size() + team.rank();
+        Number all = start;
         if constexpr (IsF32) {
             // Four sums at a time, so that none waits for the one before.
             Number total[4] = {start, start, start, start};
-            for (; r + 3 * parts < layout.count; r += 4 * parts)
-                for (std::size_t k = 0; k < 4; ++k) add<What>(total[k], base, r + k * parts, middle);
-            for (; r < layout.count; r += parts) add<What>(total[0], base, r, middle);
-            return reduce_combined<What>(reduce_combined<What>(total[0], total[1]),
-                                         reduce_combined<What>(total[2], total[3]));
+            for (; r + 3 * step < layout.count; r += 4 * step)
+                for (std::size_t k = 0; k < 4; ++k) add<What>(total[k], base, r + k * step, middle);
+            for (; r < layout.count; r += step) add<What>(total[0], base, r, middle);
+            all = reduce_combined<What>(reduce_combined<What>(total[0], total[1]),
+                                        reduce_combined<What>(total[2], total[3]));
         } else {
-            Number total = start;
-            for (; r < layout.count; r += parts) add<What>(total, base, r, middle);
-            return total;
+            for (; r < layout.count; r += step) add<What>(all, base, r, middle);
         }
+        return team.join(all, [](Number a, Number b) { return reduce_combined<What>(a, b); });
     }
 
     // The greatest first, so that exp does not overflow.
-    SLUICE_KERNEL Number log_sum(std::size_t base, std::size_t part) const {
-        const Number greatest = reduced<reduction::maximum>(base, part, 0);
+    template <typename Team>
+    SLUICE_KERNEL Number log_sum(std::size_t base, std::size_t part, const Team& team) const {
+        const Number greatest = reduced<reduction::maximum>(base, part, 0, team);
         if (sluice::detail::is_nan(greatest) || greatest - greatest != 0) return greatest;  // NaN or infinite
-        return greatest + static_cast<Number>(std::log(reduced<reduction::exponential_sum>(base, part, greatest)));
+        return greatest +
+               static_cast<Number>(std::log(reduced<reduction::exponential_sum>(base, part, greatest, team)));
     }
 
-    SLUICE_KERNEL Number result(std::size_t base, std::size_t part, Number middle) const {
+    template <typename Team>
+    SLUICE_KERNEL Number result(std::size_t base, std::size_t part, Number middle, const Team& team) const {
         if constexpr (std::is_same_v<Number, double>) {
-            if (what == reduction::exponential_sum) return reduced<reduction::exponential_sum>(base, part, middle);
-            if (what == reduction::log_exponential_sum) return log_sum(base, part);
+            if (what == reduction::exponential_sum)
+                return reduced<reduction::exponential_sum>(base, part, middle, team);
+            if (what == reduction::log_exponential_sum) return log_sum(base, part, team);
         }
         switch (what) {
-            case reduction::absolute_sum: return reduced<reduction::absolute_sum>(base, part, middle);
-            case reduction::square_sum: return reduced<reduction::square_sum>(base, part, middle);
-            case reduction::product: return reduced<reduction::product>(base, part, middle);
-            case reduction::maximum: return reduced<reduction::maximum>(base, part, middle);
-            case reduction::minimum: return reduced<reduction::minimum>(base, part, middle);
-            default: return reduced<reduction::sum>(base, part, middle);
+            case reduction::absolute_sum: return reduced<reduction::absolute_sum>(base, part, middle, team);
+            case reduction::square_sum: return reduced<reduction::square_sum>(base, part, middle, team);
+            case reduction::product: return reduced<reduction::product>(base, part, middle, team);
+            case reduction::maximum: return reduced<reduction::maximum>(base, part, middle, team);
+            case reduction::minimum: return reduced<reduction::minimum>(base, part, middle, team);
+            default: return reduced<reduction::sum>(base, part, middle, team);
         }
     }
 
-    SLUICE_KERNEL void operator()(std::size_t i) const {
+    template <typename Team>
+    SLUICE_KERNEL void operator()(std::size_t i, const Team& team) const {
         const std::size_t which = parts == 1 ? i : i / parts, part = parts == 1 ? 0 : i % parts;
         const Number middle = centre != nullptr ? load_number<Number>(centre, centre_type, which) : Number(0);
-        Number made = result(layout.kept.offset(which), part, middle);
+        Number made = result(layout.kept.offset(which), part, middle, team);
+        if (team.rank() != 0) return;
         if (finish == reduction_finish::mean) {
             if constexpr (std::is_same_v<Number, double>) {
                 made /= static_cast<double>(divisor);
@@ -199,13 +206,22 @@ reduce_layout layout_of(const node_call& in, const lengths& shape, const std::ve
     return made;
 }
 
-// Each in how many parts a result is made. Neighbouring threads read neighbouring elements if there are as many parts.
-std::size_t parts_of(const node_call& in, const reduce_layout& layout) {
-    constexpr std::size_t least_count = 512, per_part = 16, threads = 65536, of_a_warp = 32;
-    if (!is_on_gpu(in) || layout.count < least_count || layout.results == 0) return 1;
-    const bool is_dense = layout.reduced.stride[layout.reduced.rank - 1] == 1;
-    const std::size_t wanted = std::max(is_dense ? of_a_warp : 1, threads / layout.results);
-    return std::max<std::size_t>(std::min(wanted, layout.count / per_part), 1);
+// How a GPU's threads share a result.
+struct sharing {
+    unsigned team = 1;      // threads that make a part together
+    std::size_t parts = 1;  // in how many parts a result is made
+};
+
+// Elements that are neighbours are read by a team; others by one thread, whose neighbours read theirs.
+sharing sharing_of(const node_call& in, const reduce_layout& layout) {
+    if (!is_on_gpu(in) || layout.count <= 1 || layout.results == 0) return {};
+    if (layout.reduced.stride[layout.reduced.rank - 1] == 1 && team_of(layout.count) > 1) {
+        constexpr std::size_t of_a_part = 16'384, most_parts = 1024;
+        return {team_of(layout.count), std::clamp<std::size_t>(layout.count / of_a_part, 1, most_parts)};
+    }
+    constexpr std::size_t least_count = 512, per_part = 16, threads = 65536;
+    if (layout.count < least_count) return {};
+    return {1, std::max<std::size_t>(std::min(threads / layout.results, layout.count / per_part), 1)};
 }
 
 reduction combining(reduction what) {
@@ -226,10 +242,10 @@ void reduce_as(const node_call& in, reduction what, const any_tensor& x, reduce_
     any_tensor held;
     const std::size_t divisor = layout.count;
     for (;;) {
-        const std::size_t parts = parts_of(in, layout);
+        const auto [team, parts] = sharing_of(in, layout);
         const bool is_last = parts == 1;
         const any_tensor target = is_last ? to : in.make(partial_type, {layout.results, parts});
-        const auto run = [&]<bool IsF32>() {
+        const auto run = [&, team = team, parts = parts]<bool IsF32>() {
             const reduce_kernel<Number, IsF32> kernel{
                 .from = in.read<void>(*from),
                 .to = in.write<void>(target),
@@ -243,7 +259,8 @@ void reduce_as(const node_call& in, reduction what, const any_tensor& x, reduce_
                 .divisor = divisor,
                 .layout = layout,
             };
-            each(in, layout.results * parts, kernel, {from, centre != nullptr ? centre : from}, {&target});
+            each_row(in, layout.results * parts, layout.count / parts, team, kernel,
+                     {from, centre != nullptr ? centre : from}, {&target});
         };
         if constexpr (std::is_same_v<Number, double>) {
             if (from->type() == io::dtype::f32) {
