@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Norms, softmax, reductions and convolutions of groups, over shapes, axes, element types and special values at random,
-// on the default device (a GPU where there is one): what they give is what the same node gives in f64 on a CPU, where it
-// is computed element by element. And a row has the same bits whatever rows are beside it.
+// on the default device (a GPU where there is one): what they give is what the same node gives in f64 on a CPU, where
+// it is computed element by element. And a row has the same bits whatever rows are beside it.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -162,9 +162,8 @@ TYPED_TEST(element_families, layer_norms_of_rows_far_from_zero) {
     for (const std::size_t width : {7, 100, 1500}) {
         std::vector<float> far(3 * width);
         for (std::size_t i = 0; i < far.size(); ++i) far[i] = 1024 + static_cast<float>(i * i % 13);
-        this->expect_as_in_f64({.op = "LayerNormalization",
-                                .inputs = {rounded<TypeParam>(far, {3, width}), this->normal({width})}},
-                               8);
+        this->expect_as_in_f64(
+            {.op = "LayerNormalization", .inputs = {rounded<TypeParam>(far, {3, width}), this->normal({width})}}, 8);
     }
 }
 
@@ -175,9 +174,9 @@ TYPED_TEST(element_families, norms_of_groups_and_images) {
         if (shape.size() < 3) shape.push_back(this->any(1, 700));
         shape[0] = this->any(1, 4);
         shape[1] = groups * of_group;
-        single_node node{.op = "InstanceNormalization",
-                         .inputs = {this->normal(shape, round % 4 == 3), this->normal({shape[1]}),
-                                    this->normal({shape[1]})}};
+        single_node node{
+            .op = "InstanceNormalization",
+            .inputs = {this->normal(shape, round % 4 == 3), this->normal({shape[1]}), this->normal({shape[1]})}};
         this->expect_as_in_f64(node, 20);
         this->expect_the_same_bits_alone(node);
         if (this->HasFatalFailure()) return;
@@ -205,8 +204,8 @@ TYPED_TEST(element_families, softmax_of_any_axis) {
 }
 
 TYPED_TEST(element_families, reductions_of_any_axes) {
-    const std::string all[] = {"ReduceSum",  "ReduceMean", "ReduceMax", "ReduceMin",          "ReduceL1",
-                               "ReduceL2",   "ReduceProd", "ReduceLogSum", "ReduceLogSumExp", "ReduceSumSquare"};
+    const std::string all[] = {"ReduceSum", "ReduceMean", "ReduceMax",    "ReduceMin",       "ReduceL1",
+                               "ReduceL2",  "ReduceProd", "ReduceLogSum", "ReduceLogSumExp", "ReduceSumSquare"};
     for (int round = 0; round < 160; ++round) {
         lengths shape = this->some_lengths(1, 9);
         if (round % 20 == 0) shape = {this->any(1, 3), this->any(30'000, 70'000)};  // in parts
@@ -222,13 +221,13 @@ TYPED_TEST(element_families, reductions_of_any_axes) {
         for (float& each : values) each = positive(this->numbers_);
         const bool is_positive = op == "ReduceLogSum" || op == "ReduceProd";
         if (op == "ReduceProd" && product(shape) > 40) continue;
-        this->expect_as_in_f64({.op = op,
-                                .inputs = {is_positive ? rounded<TypeParam>(values, shape)
-                                                       : this->normal(shape, round % 4 == 3),
-                                           list(axes)},
-                                .with = {{"keepdims", whole(this->maybe() ? 1 : 0)}},
-                                .opset = 18},
-                               4);
+        this->expect_as_in_f64(
+            {.op = op,
+             .inputs = {is_positive ? rounded<TypeParam>(values, shape) : this->normal(shape, round % 4 == 3),
+                        list(axes)},
+             .with = {{"keepdims", whole(this->maybe() ? 1 : 0)}},
+             .opset = 18},
+            4);
         if (this->HasFatalFailure()) return;
     }
 }
@@ -244,8 +243,8 @@ TYPED_TEST(element_families, products_of_batches) {
             if (this->any(0, 3) != 0) b.insert(b.begin(), b.size() + 1 == a.size() ? length : 1);
         }
         const double tolerance = 4.0 * static_cast<double>(inner);
-        this->expect_as_in_f64(
-            {.op = "MatMul", .inputs = {this->normal(a, round % 5 == 4), this->normal(b)}}, tolerance);
+        this->expect_as_in_f64({.op = "MatMul", .inputs = {this->normal(a, round % 5 == 4), this->normal(b)}},
+                               tolerance);
         if (this->HasFatalFailure()) return;
         this->expect_as_in_f64({.op = "Einsum",
                                 .inputs = {this->normal({2, rows, 3, inner}), this->normal({2, columns, 3, inner})},

@@ -189,18 +189,25 @@ TEST_F(networks, carry_out_chains_of_elementwise_operators_in_one_kernel) {
 }
 
 // f16 between two operators is rounded, so that each element has the same bits as alone.
-TEST_F(networks, leave_roundings_between_operators_as_they_are) {
-    model halves;
-    halves.path = "halves.onnx";
-    halves.opsets = {{"", 17}};
-    halves.body.inputs = {{"x", io::dtype::f16, {{of(1)}}}};
-    halves.body.outputs = {{"y", io::dtype::f16, {{of(1)}}}};
-    halves.body.constants = {{"one", tensor_of<half>({half(1)}, {1})}};
-    halves.body.nodes = {make_node("Add", {"x", "one"}, {"larger"}), make_node("Sub", {"larger", "one"}, {"y"})};
-    const network made = sync(make_network(std::move(halves)), pool);
-    EXPECT_EQ(commands_of<half>(made, pool, {1}), 3u);
-    const any_tensor small(std::vector<half>{half(0.0001f)}, {1});
-    EXPECT_EQ(static_cast<float>(sync(made.run({small}), pool).at(0).values<half>()[0]), 0.0f);
+// In one kernel, which rounds where memory would: 1.0001 is 1 in both types.
+template <typename T>
+void expect_a_rounding_between_operators(scheduling_policy& pool) {
+    model sums;
+    sums.path = "sums.onnx";
+    sums.opsets = {{"", 17}};
+    sums.body.inputs = {{"x", io::dtype_of<T>, {{of(1)}}}};
+    sums.body.outputs = {{"y", io::dtype_of<T>, {{of(1)}}}};
+    sums.body.constants = {{"one", tensor_of<T>({T(1.0f)}, {1})}};
+    sums.body.nodes = {make_node("Add", {"x", "one"}, {"larger"}), make_node("Sub", {"larger", "one"}, {"y"})};
+    const network made = sync(make_network(std::move(sums)), pool);
+    EXPECT_EQ(commands_of<T>(made, pool, {1}), 2u);
+    const any_tensor small(std::vector<T>{T(0.0001f)}, {1});
+    EXPECT_EQ(static_cast<float>(sync(made.run({small}), pool).at(0).template values<T>()[0]), 0.0f);
+}
+
+TEST_F(networks, leave_roundings_between_joined_operators_as_they_are) {
+    expect_a_rounding_between_operators<half>(pool);
+    expect_a_rounding_between_operators<bfloat16>(pool);
 }
 
 // One kernel for both would compute each exponential three times.

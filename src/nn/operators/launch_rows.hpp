@@ -117,10 +117,10 @@ void each_row(const node_call& in, std::size_t rows, std::size_t width, unsigned
     if (in.where() == place::host) return each_row_on_host<Kernel>(&closure);
     launch_command command;
 #if defined(__CUDACC__)
-    command.device_function = team == 1    ? reinterpret_cast<const void*>(&each_row_on_device<one_thread, Kernel>)
-                              : team == 32 ? reinterpret_cast<const void*>(&each_row_on_device<thread_team<32>, Kernel>)
-                                           : reinterpret_cast<const void*>(
-                                                 &each_row_on_device<thread_team<row_threads>, Kernel>);
+    command.device_function =
+        team == 1    ? reinterpret_cast<const void*>(&each_row_on_device<one_thread, Kernel>)
+        : team == 32 ? reinterpret_cast<const void*>(&each_row_on_device<thread_team<32>, Kernel>)
+                     : reinterpret_cast<const void*>(&each_row_on_device<thread_team<row_threads>, Kernel>);
     command.block = {row_threads, 1, 1};
     const std::size_t of_block = row_threads / team;
     command.grid.x = static_cast<unsigned>(std::min<std::size_t>((rows + of_block - 1) / of_block, 1u << 20));

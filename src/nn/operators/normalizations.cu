@@ -52,8 +52,8 @@ struct row_factors {
     SLUICE_KERNEL std::size_t at(std::size_t row, std::size_t j) const { return row % period * of_row + j / inner; }
 };
 
-// A sum that carries its rounding errors along, since one thread may add up more elements than a float can count. (Knuth,
-// TAOCP 2, 4.2.2, theorem B.)
+// A sum that carries its rounding errors along, since one thread may add up more elements than a float can count.
+// (Knuth, TAOCP 2, 4.2.2, theorem B.)
 template <typename Number>
 struct row_sum {
     Number sum = 0, lost = 0;
@@ -66,8 +66,8 @@ struct row_sum {
     SLUICE_KERNEL Number value() const { return sum - sum == 0 ? sum + lost : sum; }  // infinity and NaN as they are
 };
 
-// y = (x - mean) / sqrt(variance + epsilon) * scale + bias of each row; without a centre the mean is taken as 0. The mean
-// that is found first is rounded: what it misses is found with the variance.
+// y = (x - mean) / sqrt(variance + epsilon) * scale + bias of each row; without a centre the mean is taken as 0. The
+// mean that is found first is rounded: what it misses is found with the variance.
 template <typename T>
 struct normalize_row {
     using number = float;
@@ -263,9 +263,7 @@ void require_float_stash(const node_call& in) {
 }
 
 // The product of the lengths from an axis on.
-std::size_t width_from(const any_tensor& x, std::size_t axis) {
-    return product_of(std::span(x.shape()).subspan(axis));
-}
+std::size_t width_from(const any_tensor& x, std::size_t axis) { return product_of(std::span(x.shape()).subspan(axis)); }
 bool has_factor_of_each(const any_tensor& x, std::size_t axis, const any_tensor& factor) {
     return std::ranges::equal(factor.shape(), std::span(x.shape()).subspan(axis));
 }
@@ -374,9 +372,8 @@ void group_normalization(node_call& in) {
     const any_tensor scale = of_channels(in, 1, numbers, seen_as), bias = of_channels(in, 2, numbers, seen_as);
     const any_tensor& y = in.make_output(0, x.type(), in.input(0).shape());
     const std::size_t pixels = x.shape()[3], width = of_group * pixels;
-    const row_factors of{.period = groups,
-                         .of_row = has_one_for_group ? 1 : of_group,
-                         .inner = has_one_for_group ? width : pixels};
+    const row_factors of{
+        .period = groups, .of_row = has_one_for_group ? 1 : of_group, .inner = has_one_for_group ? width : pixels};
     if (can_normalize_rows(x, scale, bias)) return normalize_rows(in, x, width, of, scale, bias, y, true);
     write_normalized(in, x, moments_of(in, x, {2, 3}), epsilon_of(in), scale, bias, y);
 }

@@ -312,9 +312,12 @@ void multiply(const node_call& in, const any_tensor& a, const any_tensor& b, con
         constexpr std::size_t side = product_tile<T>::side;
         std::size_t count = (at.rows + side - 1) / side * ((at.columns + side - 1) / side);
         for (std::size_t d = 0; d < at.rank; ++d) count *= at.batch[d];
-        const product_tile<T> kernel{
-            at, (at.rows + side - 1) / side, (at.columns + side - 1) / side, in.read<T>(a), in.read<T>(b),
-            in.write<T>(y)};
+        const product_tile<T> kernel{at,
+                                     (at.rows + side - 1) / side,
+                                     (at.columns + side - 1) / side,
+                                     in.read<T>(a),
+                                     in.read<T>(b),
+                                     in.write<T>(y)};
         if constexpr (std::is_same_v<computed<T>, float>) {
             constexpr std::size_t least_rows = 8, least_columns = 16;
             if (is_on_gpu(in) && at.rows >= least_rows && at.columns >= least_columns)
