@@ -67,7 +67,7 @@ private:
     friend class faulty_stream;
     friend class scarce_memory;
 
-    // The lock is held while the waiters are woken: whoever sees the change may drop this object at once.
+    // The lock is held while the waiters are woken: a waiter that sees the change may drop this object at once.
     template <typename Function>
     void change(Function&& f) {
         const std::lock_guard lock(mutex_);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Norms, softmax, reductions and convolutions of groups, over shapes, axes, element types and special values at random,
 // on the default device (a GPU where there is one): what they give is what the same node gives in f64 on a CPU, where
-// it is computed element by element. And a row has the same bits whatever rows are beside it.
+// it is computed element by element. And a row has the same bits whatever other rows are there.
 #include <gtest/gtest.h>
 
 #include <algorithm>

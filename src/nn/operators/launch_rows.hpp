@@ -17,7 +17,7 @@
 //     each_row(in, rows, team_of(width), row_sum{...}, {&x}, {&y});
 //
 // The kernel is as launch_each.hpp has it. A team's size follows from the width alone, and so do the bits of a row,
-// whatever rows are beside it. All threads of a team reach each join.
+// whatever other rows are there. All threads of a team reach each join.
 #pragma once
 
 #include <algorithm>
