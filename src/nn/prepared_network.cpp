@@ -525,6 +525,7 @@ prepared_network::prepared_network(model from, const network_options& options, e
     fuse_short_image_stretches(body_, options.precision, context, rounding_);
     round_products(body_, options.precision, context, rounding_);
     fuse_dense_layers(body_, context);
+    pack_recurrent_layers(body_, context);
     if (options.precision == precision::f32) fuse_image_stretches(body_, context);
     find_last_uses(body_);
     find_left_values(body_);

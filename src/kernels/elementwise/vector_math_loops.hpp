@@ -90,10 +90,10 @@ template <std::size_t Count>
     set_magnitude(size, x);
     exponential(-size, falling, lost);
     const number_lane one = number_lane{} + 1.0f;
-    const number_lane divisor = one + falling, large = one / divisor, small = falling / divisor;
-    number_lane mended = small;
-    add_product(mended, small, lost - (falling - (divisor - one)));
-    to = x < 0.0f ? mended : large;
+    const number_lane divisor = one + falling, made = (x < 0.0f ? falling : one) / divisor;
+    number_lane mended = made;
+    add_product(mended, made, lost - (falling - (divisor - one)));
+    to = x < 0.0f ? mended : made;
 }
 
 // For |x| < 0.625, x + x^3 p(x^2), off by 1e-10; else 1 - 2 / (exp(2 |x|) + 1) with the sign of x.

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // RNN, GRU, LSTM. The products with the inputs of all steps come first, as one product of matrices. Then each step is a
 // kernel over [direction, batch, hidden] (two for a GRU whose reset comes before its product). The states of two steps
-// are kept, and change places.
+// are kept, and change places. On a CPU f32 is one command instead (recurrent_on_cpu.hpp).
 #include "nn/operators/launch_each.hpp"
 #include "nn/operators/number_checks.hpp"
 #include "nn/operators/recurrent_activation.hpp"
+#include "nn/operators/recurrent_on_cpu.hpp"
 #include "nn/operators/table.hpp"
 #include "sluice/kernels/gemm.hpp"
 
@@ -325,6 +326,14 @@ struct recurrent_node {
                 .reversed = reversed};
     }
 
+    // Whether the node was one of those that a CPU's vector units compute, and is done.
+    bool runs_on_cpu(kernels::recurrent_kind kind) const {
+        if (steps == 0 || !is_recurrent_on_cpu(in)) return false;
+        run_recurrent_on_cpu(
+            in, {{kind, directions, steps, batch, x().shape()[2], hidden}, is_batch_first, reversed, activations});
+        return true;
+    }
+
     node_call& in;
     std::size_t gates, directions = 1, steps = 0, batch = 0, hidden = 0;
     std::uint64_t reversed = 0;
@@ -385,6 +394,7 @@ const any_tensor& recurrent_y(const recurrent_node& of) {
 void rnn(node_call& in) {
     static constexpr std::string_view usual[] = {"tanh"};
     const recurrent_node of(in, 1, usual);
+    if (of.runs_on_cpu(kernels::recurrent_kind::rnn)) return;
     const any_tensor& y = recurrent_y(of);
     recurrent_states h(of, 5, 1);
     if (of.steps == 0) return h.skip();
@@ -406,11 +416,15 @@ void rnn(node_call& in) {
 void gru(node_call& in) {
     static constexpr std::string_view usual[] = {"sigmoid", "tanh"};
     const recurrent_node of(in, 3, usual);
+    const bool is_linear_first = in.integer("linear_before_reset", 0) != 0;
+    if (of.runs_on_cpu(is_linear_first ? kernels::recurrent_kind::gru_reset_last
+                                       : kernels::recurrent_kind::gru_reset_first)) {
+        return;
+    }
     const any_tensor& y = recurrent_y(of);
     recurrent_states h(of, 5, 1);
     if (of.steps == 0) return h.skip();
     const any_tensor products = of.multiply_inputs();
-    const bool is_linear_first = in.integer("linear_before_reset", 0) != 0;
     any_tensor reset_h, update;
     if (!is_linear_first) {
         reset_h = in.make(of.x().type(), {of.directions, of.batch, of.hidden});
@@ -445,6 +459,7 @@ void lstm(node_call& in) {
     const recurrent_node of(in, 4, usual);
     of.require(6, of.state_shape(), "initial_c");
     of.require(7, {of.directions, 3 * of.hidden}, "P");
+    if (of.runs_on_cpu(kernels::recurrent_kind::lstm)) return;
     const any_tensor& y = recurrent_y(of);
     const any_tensor& peepholes = recurrent_input(in, 7);
     recurrent_states h(of, 5, 1), c(of, 6, 2);

@@ -36,6 +36,9 @@ void fuse_image_stretches(prepared_graph& in, execution_context& context);
 void fuse_short_image_stretches(prepared_graph& in, precision what, execution_context& context,
                                 rounding_report& report);
 
+// On a CPU: the constant f32 weights of RNN, GRU and LSTM are packed once. Also in the graphs of steps.
+void pack_recurrent_layers(prepared_graph& in, execution_context& context);
+
 // Sets, for each step, the values that nothing after it uses. Also in the graphs of steps.
 void find_last_uses(prepared_graph& in);
 

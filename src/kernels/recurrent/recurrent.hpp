@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: Apache-2.0
+// recurrent_on_cpu: RNN, GRU and LSTM of f32 on a CPU, all steps as one command.
+//
+// The products with the inputs of several steps are one product of matrices. Then each step is the product of the state
+// with packed weights, by the loops of fused_mlp, and loops over the units for gates and states (recurrent_units.hpp).
+// Workers share directions and sequences, each of which goes through all steps without waiting for others; where there
+// are too few of these, the units of each step, as phases. Each sum has the same order in every tile, so a sequence has
+// the same bits in every batch and with every number of workers.
+//
+// Units are counted in panels of 16 (fused_mlp_cpu.hpp), the last one filled with zeros. The image of a direction:
+//     the weights of inputs, [panels][gates][inputs][16], and their biases, [panels][gates][16]
+//     those of the state likewise; of a GRU whose reset comes first, the hidden gate's after those of the others
+//     of an LSTM the peepholes of input, output and forget, [3][panels][16]
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <type_traits>
+
+#include "kernels/recurrent/recurrent_activation.hpp"
+
+namespace sluice::kernels {
+
+// gru_reset_first: the reset gate is a factor of the state before the product; gru_reset_last: of the product.
+enum class recurrent_kind : std::size_t { rnn, gru_reset_first, gru_reset_last, lstm };
+
+constexpr std::size_t gates_of(recurrent_kind kind) noexcept {
+    return kind == recurrent_kind::rnn ? 1 : kind == recurrent_kind::lstm ? 4 : 3;
+}
+
+// No number is 0, but perhaps `inputs`.
+struct recurrent_form {
+    recurrent_kind kind;
+    std::size_t directions, steps, batch, inputs, hidden;
+};
+
+// As ONNX has them: [directions, gates * hidden, inputs], [directions, gates * hidden, hidden], [directions, 2 * gates
+// * hidden] or null, and [directions, 3 * hidden] or null.
+struct recurrent_weights {
+    const float *of_inputs, *of_state, *biases, *peepholes;
+};
+
+// How many floats the image of all directions has; steps and batch do not matter.
+std::size_t recurrent_image_floats(const recurrent_form& form) noexcept;
+void pack_recurrent(const recurrent_form& form, const recurrent_weights& from, float* image);
+
+// A tensor of [steps, batch, inputs], [directions, batch, hidden] and the like, in that order or another.
+struct recurrent_strides {
+    std::size_t of_step, of_direction, of_batch;
+};
+
+// A closure: trivially copyable, without padding.
+struct recurrent_call {
+    recurrent_form form;
+    const float* image;  // null: `weights` are packed into scratch memory first
+    recurrent_weights weights;
+    const float *x, *initial_h, *initial_c;  // the states may be null: all are 0
+    const std::int32_t* lengths;             // of the sequences, or null: all have all steps
+    float *y, *last_h, *last_c;              // null: not wanted
+    float* scratch;                          // recurrent_scratch_floats
+    recurrent_strides x_strides, y_strides, state_strides;
+    std::uint64_t reversed;                   // bit d: direction d begins at the end of each sequence
+    std::uint64_t has_peepholes, is_coupled;  // is_coupled: an LSTM's forget gate is 1 less the input gate
+    recurrent_activation activations[2][3];   // of each direction, as ONNX orders them
+};
+static_assert(std::is_trivially_copyable_v<recurrent_call>);
+
+std::size_t recurrent_scratch_floats(const recurrent_form& form, bool is_packed) noexcept;
+void recurrent_on_cpu(const recurrent_call& call);
+
+}  // namespace sluice::kernels
