@@ -242,10 +242,12 @@ void reduce_as(const node_call& in, reduction what, const any_tensor& x, reduce_
     any_tensor held;
     const std::size_t divisor = layout.count;
     for (;;) {
-        const auto [team, parts] = sharing_of(in, layout);
+        const sharing shared = sharing_of(in, layout);
+        const unsigned team = shared.team;
+        const std::size_t parts = shared.parts;
         const bool is_last = parts == 1;
         const any_tensor target = is_last ? to : in.make(partial_type, {layout.results, parts});
-        const auto run = [&, team = team, parts = parts]<bool IsF32>() {
+        const auto run = [&]<bool IsF32>() {
             const reduce_kernel<Number, IsF32> kernel{
                 .from = in.read<void>(*from),
                 .to = in.write<void>(target),
