@@ -37,7 +37,8 @@ std::size_t recurrent_block::steps_at_once(const recurrent_form& form, std::size
 
 std::size_t recurrent_block::scratch_floats(const recurrent_form& form, std::size_t sequences) noexcept {
     const std::size_t units = padded_units(form), state = cpu_stride(form.hidden);
-    const std::size_t rows = steps_at_once(form, sequences) * sequences;
+    // Fewer sequences may have more rows at once.
+    const std::size_t rows = std::min(form.steps * sequences, std::max(rows_at_once, sequences));
     return rows * (form.inputs + cpu_stride(gates_of(form.kind) * units)) +
            sequences * (cpu_stride(recurrent_layout(form).gates_of_state * units) + 6 * state) + 4 * units;
 }

@@ -15,7 +15,7 @@ struct panel_range {
 
 class recurrent_block {
 public:
-    // The memory of a block with this number of sequences.
+    // The memory of a block with this number of sequences, or fewer.
     static std::size_t scratch_floats(const recurrent_form& form, std::size_t sequences) noexcept;
     // Of how many steps the inputs are multiplied at once.
     static std::size_t steps_at_once(const recurrent_form& form, std::size_t sequences) noexcept;
