@@ -2,204 +2,25 @@
 #include "nn/operators/expression.hpp"
 
 #include <algorithm>
-#include <cmath>
 #include <cstdint>
 #include <optional>
 #include <span>
-#include <type_traits>
 #include <utility>
 
-#include "kernels/elementwise/vector_math.hpp"
+#include "nn/operators/expression_steps.hpp"
 #include "nn/operators/launch_each.hpp"
 #include "nn/operators/numbers.hpp"
-#include "sluice/base/detail/is_nan.hpp"
-#include "sluice/base/half.hpp"
 #include "sluice/runtime/device.hpp"
 
 namespace sluice::nn::operators {
 namespace {
 
-template <typename Number>
-inline constexpr bool is_real = std::is_floating_point_v<Number>;
-
-template <typename Number>
-SLUICE_KERNEL bool is_negative(Number value) {
-    if constexpr (std::is_signed_v<Number>) {
-        return value < 0;
-    } else {
-        return false;
-    }
-}
-
-// Whole numbers wrap around: they are computed as unsigned ones, since overflow of signed ones is undefined.
-template <typename Number, typename Compute>
-SLUICE_KERNEL Number wrapping(Number a, Number b, Compute compute) {
-    if constexpr (is_real<Number>) {
-        return compute(a, b);
-    } else {
-        return static_cast<Number>(compute(static_cast<std::uint64_t>(a), static_cast<std::uint64_t>(b)));
-    }
-}
-struct plus_each {
-    template <typename T>
-    SLUICE_KERNEL T operator()(T a, T b) const {
-        return a + b;
-    }
-};
-struct minus_each {
-    template <typename T>
-    SLUICE_KERNEL T operator()(T a, T b) const {
-        return a - b;
-    }
-};
-struct times_each {
-    template <typename T>
-    SLUICE_KERNEL T operator()(T a, T b) const {
-        return a * b;
-    }
-};
-template <typename Number>
-SLUICE_KERNEL Number negated(Number a) {
-    if constexpr (is_real<Number>) {
-        return -a;
-    } else {
-        return wrapping(Number(0), a, minus_each());
-    }
-}
-
-// --- one step ----------------------------------------------------------------------------------------------------
-
-template <typename Number>
-SLUICE_KERNEL Number whole_power(Number base, Number exponent) {
-    if constexpr (std::is_signed_v<Number>) {
-        if (exponent < 0) return base == 1 ? 1 : base == -1 ? (exponent % 2 == 0 ? 1 : -1) : 0;
-    }
-    Number result = 1;
-    for (; exponent != 0; exponent /= 2) {
-        if (exponent % 2 != 0) result = wrapping(result, base, times_each());
-        base = wrapping(base, base, times_each());
-    }
-    return result;
-}
-
-template <typename Number>
-SLUICE_KERNEL Number apply_real(opcode what, Number a) {
-    switch (what) {
-        case opcode::square_root: return std::sqrt(a);
-        case opcode::exponential: return std::exp(a);
-        case opcode::logarithm: return std::log(a);
-        case opcode::sine: return std::sin(a);
-        case opcode::cosine: return std::cos(a);
-        case opcode::tangent: return std::tan(a);
-        case opcode::arcsine: return std::asin(a);
-        case opcode::arccosine: return std::acos(a);
-        case opcode::arctangent: return std::atan(a);
-        case opcode::hyperbolic_sine: return std::sinh(a);
-        case opcode::hyperbolic_cosine: return std::cosh(a);
-        case opcode::hyperbolic_tangent: return std::tanh(a);
-        case opcode::inverse_hyperbolic_sine: return std::asinh(a);
-        case opcode::inverse_hyperbolic_cosine: return std::acosh(a);
-        case opcode::inverse_hyperbolic_tangent: return std::atanh(a);
-        case opcode::error_function: return std::erf(a);
-        case opcode::floor: return std::floor(a);
-        case opcode::ceiling: return std::ceil(a);
-        case opcode::round: return std::rint(a);
-        case opcode::sigmoid: return 1 / (1 + std::exp(-a));
-        // Does not overflow: log(1 + exp(a)) for a > 0 is a + log(1 + exp(-a)).
-        case opcode::softplus: return (a > 0 ? a : 0) + std::log1p(std::exp(a > 0 ? -a : a));
-        case opcode::is_nan: return sluice::detail::is_nan(a);
-        case opcode::is_positive_infinity: return std::isinf(a) && a > 0;
-        case opcode::is_negative_infinity: return std::isinf(a) && a < 0;
-        case opcode::to_half: return static_cast<Number>(static_cast<float>(half(static_cast<float>(a))));
-        case opcode::to_bfloat16: return static_cast<Number>(static_cast<float>(bfloat16(static_cast<float>(a))));
-        default: return a;
-    }
-}
-
-template <typename Number>
-SLUICE_KERNEL Number apply_whole(opcode what, Number a, Number b) {
-    switch (what) {
-        case opcode::bitwise_not: return ~a;
-        case opcode::bitwise_and: return a & b;
-        case opcode::bitwise_or: return a | b;
-        case opcode::bitwise_xor: return a ^ b;
-        // By more than there are bits, or by a negative number: nothing of the number is left but its sign.
-        case opcode::shift_left:
-            return static_cast<std::uint64_t>(b) >= 64 ? 0 : static_cast<Number>(static_cast<std::uint64_t>(a) << b);
-        case opcode::shift_right:
-            return static_cast<std::uint64_t>(b) >= 64 ? (is_negative(a) ? static_cast<Number>(-1) : 0) : a >> b;
-        default: return a;
-    }
-}
-
-template <typename Number>
-SLUICE_KERNEL Number apply_step(opcode what, Number a, Number b, Number c) {
-    switch (what) {
-        case opcode::negative: return negated(a);
-        case opcode::absolute: return is_negative(a) ? negated(a) : (a == 0 ? Number(0) : a);
-        case opcode::sign: return a > 0 ? Number(1) : is_negative(a) ? static_cast<Number>(-1) : a;
-        case opcode::reciprocal: return a != 0 || is_real<Number> ? Number(1) / a : Number(0);
-        case opcode::relu: return is_negative(a) ? Number(0) : a;
-        case opcode::logical_not: return a == 0;
-        case opcode::add: return wrapping(a, b, plus_each());
-        case opcode::subtract: return wrapping(a, b, minus_each());
-        case opcode::multiply: return wrapping(a, b, times_each());
-        case opcode::divide:
-            if constexpr (is_real<Number>) {
-                return a / b;
-            } else {
-                // The smallest number divided by -1 would overflow.
-                if (b == 0) return 0;
-                return b == static_cast<Number>(-1) && std::is_signed_v<Number> ? negated(a) : a / b;
-            }
-        case opcode::modulus:
-            if constexpr (is_real<Number>) {
-                const Number rest = std::fmod(a, b);
-                return rest != 0 && is_negative(rest) != is_negative(b) ? rest + b : rest;
-            } else {
-                if (b == 0 || b == static_cast<Number>(-1)) return b == 0 || std::is_signed_v<Number> ? 0 : a % b;
-                const Number rest = a % b;
-                return rest != 0 && is_negative(rest) != is_negative(b) ? rest + b : rest;
-            }
-        case opcode::remainder:
-            if constexpr (is_real<Number>) {
-                return std::fmod(a, b);
-            } else {
-                if (b == 0 || (b == static_cast<Number>(-1) && std::is_signed_v<Number>)) return 0;
-                return a % b;
-            }
-        case opcode::power:
-            if constexpr (is_real<Number>) {
-                return std::pow(a, b);
-            } else {
-                return whole_power(a, b);
-            }
-        case opcode::maximum: return sluice::detail::is_nan(a) ? a : sluice::detail::is_nan(b) ? b : (a < b ? b : a);
-        case opcode::minimum: return sluice::detail::is_nan(a) ? a : sluice::detail::is_nan(b) ? b : (b < a ? b : a);
-        case opcode::logical_and: return a != 0 && b != 0;
-        case opcode::logical_or: return a != 0 || b != 0;
-        case opcode::logical_xor: return (a != 0) != (b != 0);
-        case opcode::less: return a < b;
-        case opcode::less_equal: return a <= b;
-        case opcode::equal: return a == b;
-        case opcode::choose: return a != 0 ? b : c;
-        default:
-            if constexpr (is_real<Number>) {
-                return apply_real(what, a);
-            } else {
-                return apply_whole(what, a, b);
-            }
-    }
-}
-
 // --- the kernel --------------------------------------------------------------------------------------------------
 
-// On a CPU each index is a block of elements, so that a step is a loop over an array; on a GPU it is one element.
-constexpr std::size_t block = 128;
-
+// On a CPU each index is a block of elements, on a GPU it is one element.
 template <typename Number>
 struct expression_kernel {
-    static constexpr std::size_t numbers_of_part = 256;  // blocks
+    static constexpr std::size_t numbers_of_part = 32'768 / expression_block;
 
     expression_program all;
 
@@ -229,7 +50,6 @@ struct expression_kernel {
     }
 
     SLUICE_KERNEL void operator()(std::size_t index) const {
-#if defined(__CUDA_ARCH__)
         Number values[expression_program::max_inputs + expression_program::max_steps];
         for (std::size_t k = 0; k < all.inputs; ++k)
             values[k] = load_number<Number>(all.from[k], all.from_type[k], place_of(k, index));
@@ -241,126 +61,15 @@ struct expression_kernel {
         }
         for (std::size_t k = 0; k < all.outputs; ++k)
             store_number<Number>(all.to[k], all.to_type[k], index, values[all.to_register[k]]);
-#else
-        Number values[expression_program::max_inputs + expression_program::max_steps][block];
-        const std::size_t first = index * block, size = all.count - first < block ? all.count - first : block;
-        for (std::size_t k = 0; k < all.inputs; ++k) read_block(k, first, size, values[k]);
-        for (std::size_t k = 0; k < all.steps; ++k) {
-            const auto step = all.code[k];
-            Number* const made = values[all.inputs + k];
-            if (step.what == opcode::constant) {
-                for (std::size_t i = 0; i < size; ++i) made[i] = static_cast<Number>(all.constants[step.a]);
-                continue;
-            }
-            apply_block(step.what, values[step.a], values[step.b], values[step.c], made, size);
-        }
-        for (std::size_t k = 0; k < all.outputs; ++k) {
-            const Number* const made = values[all.to_register[k]];
-            if (all.to_type[k] == io::dtype::f32) {
-                auto* const to = static_cast<float*>(all.to[k]) + first;
-                for (std::size_t i = 0; i < size; ++i) to[i] = static_cast<float>(made[i]);
-            } else {
-                for (std::size_t i = 0; i < size; ++i)
-                    store_number<Number>(all.to[k], all.to_type[k], first + i, made[i]);
-            }
-        }
-#endif
     }
-
-private:
-    // Elements first, first + 1, ... of the input as it is broadcast: run by run of the last dimension.
-    void read_block(std::size_t input, std::size_t first, std::size_t size, Number* to) const {
-        if (all.is_dense[input]) return read_run(input, first, 1, size, to);
-        const std::size_t* const strides = all.from_strides[input];
-        const std::size_t last = all.rank - 1;  // of rank 0 there is one element, which is dense
-        std::size_t coordinates[expression_program::max_rank];
-        for (std::size_t d = all.rank, rest = first; d-- > 0; rest /= all.lengths[d])
-            coordinates[d] = rest % all.lengths[d];
-        std::size_t at = place_of(input, first);
-        for (std::size_t i = 0; i < size;) {
-            const std::size_t of_run = all.lengths[last] - coordinates[last], left = size - i;
-            const std::size_t run = of_run < left ? of_run : left;
-            read_run(input, at, strides[last], run, to + i);
-            i += run;
-            if (run < of_run) return;
-            at -= coordinates[last] * strides[last];
-            coordinates[last] = 0;
-            for (std::size_t d = last; d-- > 0;) {
-                at += strides[d];
-                if (++coordinates[d] < all.lengths[d]) break;
-                at -= all.lengths[d] * strides[d];
-                coordinates[d] = 0;
-            }
-        }
-    }
-    void read_run(std::size_t input, std::size_t at, std::size_t stride, std::size_t size, Number* to) const {
-        const void* const from = all.from[input];
-        const io::dtype type = all.from_type[input];
-        if (stride == 0) {
-            const Number one = load_number<Number>(from, type, at);
-            for (std::size_t i = 0; i < size; ++i) to[i] = one;
-        } else if (type == io::dtype::f32 && stride == 1) {
-            const float* const numbers = static_cast<const float*>(from) + at;
-            for (std::size_t i = 0; i < size; ++i) to[i] = static_cast<Number>(numbers[i]);
-        } else {
-            for (std::size_t i = 0; i < size; ++i) to[i] = load_number<Number>(from, type, at + i * stride);
-        }
-    }
-
-    template <opcode What>
-    static void loop(const Number* a, const Number* b, const Number* c, Number* made, std::size_t size) {
-        for (std::size_t i = 0; i < size; ++i) made[i] = apply_step<Number>(What, a[i], b[i], c[i]);
-    }
-    // The steps that are worth a loop of their own, which the compiler vectorises.
-    static void apply_block(opcode what, const Number* a, const Number* b, const Number* c, Number* made,
-                            std::size_t size) {
-        switch (what) {
-            case opcode::negative: return loop<opcode::negative>(a, b, c, made, size);
-            case opcode::absolute: return loop<opcode::absolute>(a, b, c, made, size);
-            case opcode::reciprocal: return loop<opcode::reciprocal>(a, b, c, made, size);
-            case opcode::add: return loop<opcode::add>(a, b, c, made, size);
-            case opcode::subtract: return loop<opcode::subtract>(a, b, c, made, size);
-            case opcode::multiply: return loop<opcode::multiply>(a, b, c, made, size);
-            case opcode::divide: return loop<opcode::divide>(a, b, c, made, size);
-            case opcode::relu: return loop<opcode::relu>(a, b, c, made, size);
-            case opcode::maximum: return loop<opcode::maximum>(a, b, c, made, size);
-            case opcode::minimum: return loop<opcode::minimum>(a, b, c, made, size);
-            case opcode::less: return loop<opcode::less>(a, b, c, made, size);
-            case opcode::less_equal: return loop<opcode::less_equal>(a, b, c, made, size);
-            case opcode::equal: return loop<opcode::equal>(a, b, c, made, size);
-            case opcode::choose: return loop<opcode::choose>(a, b, c, made, size);
-            default: break;
-        }
-        if constexpr (std::is_same_v<Number, float>) {
-            const kernels::vector_math& math = kernels::vector_math_of_this_processor();
-            switch (what) {
-                case opcode::exponential: return math.exponential(a, made, size);
-                case opcode::sigmoid: return math.sigmoid(a, made, size);
-                case opcode::hyperbolic_tangent: return math.hyperbolic_tangent(a, made, size);
-                case opcode::error_function: return math.error_function(a, made, size);
-                default: break;
-            }
-        }
-        if constexpr (is_real<Number>) {
-            switch (what) {
-                case opcode::to_half: return loop<opcode::to_half>(a, b, c, made, size);
-                case opcode::to_bfloat16: return loop<opcode::to_bfloat16>(a, b, c, made, size);
-                case opcode::square_root: return loop<opcode::square_root>(a, b, c, made, size);
-                case opcode::exponential: return loop<opcode::exponential>(a, b, c, made, size);
-                case opcode::sigmoid: return loop<opcode::sigmoid>(a, b, c, made, size);
-                case opcode::hyperbolic_tangent: return loop<opcode::hyperbolic_tangent>(a, b, c, made, size);
-                default: break;
-            }
-        }
-        for (std::size_t i = 0; i < size; ++i) made[i] = apply_step<Number>(what, a[i], b[i], c[i]);
-    }
+    void on_host(std::size_t first, std::size_t last) const { compute_on_cpu<Number>(all, first, last); }
 };
 
 template <typename Number>
 void launch_as(const node_call& in, const expression_program& program, const std::vector<any_tensor>& inputs,
                const std::vector<any_tensor>& outputs) {
     const bool is_gpu = in.where() == place::device && in.context().device().kind() == device_kind::cuda;
-    const std::size_t indices = is_gpu ? program.count : (program.count + block - 1) / block;
+    const std::size_t indices = is_gpu ? program.count : (program.count + expression_block - 1) / expression_block;
     const auto part = [](const std::vector<any_tensor>& of, std::size_t i) { return &of[i < of.size() ? i : 0]; };
     static const any_tensor nothing;
     const auto read = [&](std::size_t i) { return inputs.empty() ? &nothing : part(inputs, i); };

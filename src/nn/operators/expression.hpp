@@ -19,69 +19,9 @@
 #include <vector>
 
 #include "nn/operators/node_call.hpp"
+#include "nn/operators/opcode.hpp"
 
 namespace sluice::nn::operators {
-
-enum class opcode : std::uint8_t {
-    constant,  // of expression::constant
-    // one operand
-    negative,
-    absolute,
-    square_root,
-    exponential,
-    logarithm,
-    sine,
-    cosine,
-    tangent,
-    arcsine,
-    arccosine,
-    arctangent,
-    hyperbolic_sine,
-    hyperbolic_cosine,
-    hyperbolic_tangent,
-    inverse_hyperbolic_sine,
-    inverse_hyperbolic_cosine,
-    inverse_hyperbolic_tangent,
-    error_function,
-    floor,
-    ceiling,
-    round,  // to nearest, halves to even
-    sign,
-    reciprocal,
-    relu,
-    sigmoid,
-    softplus,
-    logical_not,
-    bitwise_not,
-    is_nan,
-    is_positive_infinity,
-    is_negative_infinity,
-    to_half,  // rounded as an element of this type is
-    to_bfloat16,
-    // two operands
-    add,
-    subtract,
-    multiply,
-    divide,
-    modulus,    // has the sign of the divisor
-    remainder,  // has the sign of the dividend
-    power,
-    maximum,  // NaN if one is
-    minimum,
-    logical_and,
-    logical_or,
-    logical_xor,
-    bitwise_and,
-    bitwise_or,
-    bitwise_xor,
-    shift_left,
-    shift_right,
-    less,
-    less_equal,
-    equal,
-    // three operands
-    choose,  // the second if the first is not 0, else the third
-};
 
 // What the kernel gets. (Arrays, because nvcc does not take std::array in kernels.)
 struct expression_program {
@@ -104,6 +44,11 @@ struct expression_program {
     std::size_t lengths[max_rank] = {};
     std::size_t count = 0;
 };
+
+// Carries out the program for these blocks of elements on a CPU. Number: float, double or a 64-bit integer.
+inline constexpr std::size_t expression_block = 256;
+template <typename Number>
+void compute_on_cpu(const expression_program& program, std::size_t first_block, std::size_t last_block);
 
 // The numbers in which a program computes.
 enum class number_kind : std::uint8_t { f32, f64, i64, u64 };
