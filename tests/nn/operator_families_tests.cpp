@@ -256,6 +256,126 @@ TEST_P(operator_families, ranges_are_found_in_numbers_of_any_count) {
     }
 }
 
+// --- reductions, norms, softmax ------------------------------------------------------------------------------------
+
+TEST_P(operator_families, reductions_over_any_axes) {
+    for (const char* const op : {"ReduceSum", "ReduceMean", "ReduceMax", "ReduceMin", "ReduceL1", "ReduceL2",
+                                 "ReduceSumSquare", "ReduceLogSum", "ReduceLogSumExp"}) {
+        for (int round = 0; round < 60; ++round) {
+            SCOPED_TRACE(std::string(op) + ", round " + std::to_string(round));
+            const std::size_t rank = any(1, 5);
+            lengths shape;
+            for (std::size_t d = 0; d < rank; ++d) shape.push_back(any(0, 4) == 0 ? any(20, 300) : any(1, 6));
+            while (product(shape) > 60'000) *std::ranges::max_element(shape) /= 3;
+            std::vector<std::int64_t> axes;
+            for (std::size_t d = 0; d < rank; ++d)
+                if (maybe()) axes.push_back(static_cast<std::int64_t>(d));
+            const bool is_log_sum = std::string(op) == "ReduceLogSum";
+            const any_tensor x = with_odd(normal(shape), is_log_sum);
+            attributes with = {{"keepdims", whole(maybe() ? 1 : 0)}};
+            if (!axes.empty()) with.emplace("axes", wholes(axes));
+            if (std::string(op) == "ReduceSum") {
+                with.erase("axes");
+                expect_as_in_f64({.op = op, .inputs = {x, list(axes)}, .with = with}, 1e-2);
+            } else {
+                expect_as_in_f64({.op = op, .inputs = {x}, .with = with, .opset = 13}, 1e-2);
+            }
+            if (HasFatalFailure()) return;
+        }
+    }
+}
+
+// Sums that f32 could not hold: the largest numbers cancel, and what is left is exact.
+TEST_P(operator_families, sums_are_exact) {
+    for (const bool is_of_columns : {false, true}) {
+        std::vector<float> values(3 * 4'003, 1.0f);
+        for (std::size_t i = 0; i < 2'000; ++i) values[3 * i] = i % 2 == 0 ? 1e9f : -1e9f;
+        const any_tensor x(values, is_of_columns ? lengths{4'003, 3} : lengths{1, 3 * 4'003});
+        const any_tensor made =
+            run_node({.op = "ReduceSum", .inputs = {x, list<std::int64_t>({is_of_columns ? 0 : 1})}}, on_).at(0);
+        ASSERT_EQ(made.values<float>()[0], is_of_columns ? 2'003.0f : 3 * 4'003.0f - 2'000.0f);
+    }
+}
+
+TEST_P(operator_families, norms_of_rows) {
+    for (int round = 0; round < 150; ++round) {
+        SCOPED_TRACE("round " + std::to_string(round));
+        const std::size_t rows = any(1, 40), groups = any(1, 4), of_group = any(1, 5), pixels = any(1, 80);
+        const std::size_t channels = groups * of_group;
+        const lengths image = {rows, channels, pixels};
+        const any_tensor x = maybe() ? normal(image) : with_odd(normal(image), false);
+        const bool has_bias = maybe();
+        const lengths last = maybe() ? lengths{channels, pixels} : lengths{pixels};
+        single_node layer{.op = "LayerNormalization",
+                          .inputs = {x, normal(last)},
+                          .with = {{"axis", whole(-static_cast<std::int64_t>(last.size()))}}};
+        if (has_bias) layer.inputs.push_back(normal(last));
+        expect_as_in_f64(layer, 2e-5);
+        if (HasFatalFailure()) return;
+        layer.op = "RMSNormalization";
+        layer.opset = 23;
+        layer.inputs.resize(2);
+        expect_as_in_f64(layer, 2e-5);
+        expect_as_in_f64({.op = "InstanceNormalization", .inputs = {x, normal({channels}), normal({channels})}}, 5e-5);
+        for (const std::int64_t opset : {18, 21}) {
+            const std::size_t numbers = opset == 18 ? groups : channels;
+            expect_as_in_f64({.op = "GroupNormalization",
+                              .inputs = {x, normal({numbers}), normal({numbers})},
+                              .with = {{"num_groups", whole(static_cast<std::int64_t>(groups))}},
+                              .opset = opset},
+                             5e-5);
+        }
+        for (const std::int64_t axis : {0, 1, 2}) {
+            expect_as_in_f64({.op = "Softmax", .inputs = {x}, .with = {{"axis", whole(axis)}}}, 1e-6);
+            expect_as_in_f64({.op = "LogSoftmax", .inputs = {x}, .with = {{"axis", whole(axis)}}}, 2e-5);
+            if (HasFatalFailure()) return;
+        }
+    }
+}
+
+// A mean that is much larger than the distances to it.
+TEST_P(operator_families, norms_of_rows_far_from_zero) {
+    any_tensor x = normal({5, 200});
+    std::vector<float> moved(x.values<float>().begin(), x.values<float>().end());
+    for (float& each : moved) each = each / 16 + 10'000.37f;
+    expect_as_in_f64({.op = "LayerNormalization", .inputs = {any_tensor(moved, x.shape()), normal({200})}}, 1e-4);
+}
+
+// Large enough for several workers; each row has the bits that it has alone.
+TEST_P(operator_families, rows_have_the_same_bits_in_any_batch) {
+    const std::size_t rows = 70, width = 1'530;
+    const any_tensor x = normal({rows, width}), scale = normal({width}), bias = normal({width});
+    const auto values = x.values<float>();
+    const auto nodes = [&](const any_tensor& of) {
+        const auto shape = of.shape();
+        const any_tensor cube = of.with_shape({shape[0], 1, width});
+        return std::vector<single_node>{
+            {.op = "LayerNormalization", .inputs = {of, scale, bias}},
+            {.op = "RMSNormalization", .inputs = {of, scale}, .opset = 23},
+            {.op = "LogSoftmax", .inputs = {of}},
+            {.op = "ReduceSum", .inputs = {of, list<std::int64_t>({1})}},
+            {.op = "ReduceLogSumExp", .inputs = {of}, .with = {{"axes", wholes({1})}}},
+            {.op = "InstanceNormalization", .inputs = {cube, normal_one(), normal_one()}},
+            {.op = "Softmax", .inputs = {of.with_shape({shape[0], 6, 255})}, .with = {{"axis", whole(1)}}},
+        };
+    };
+    const auto all = nodes(x);
+    for (std::size_t n = 0; n < all.size(); ++n) {
+        const any_tensor whole_batch = run_node(all[n], on_).at(0);
+        const std::size_t of_row = whole_batch.elements() / rows;
+        for (const std::size_t row : {0u, 33u, 69u}) {
+            const any_tensor one(std::vector<float>(values.begin() + static_cast<std::ptrdiff_t>(row * width),
+                                                    values.begin() + static_cast<std::ptrdiff_t>((row + 1) * width)),
+                                 {1, width});
+            const any_tensor alone = run_node(nodes(one)[n], on_).at(0);
+            for (std::size_t i = 0; i < of_row; ++i) {
+                ASSERT_EQ(alone.values<float>()[i], whole_batch.values<float>()[row * of_row + i])
+                    << all[n].op << " " << n << ", row " << row << ", element " << i;
+            }
+        }
+    }
+}
+
 // --- what only some forms have -----------------------------------------------------------------------------------
 
 // The output is larger than all windows together: what is added has the bias alone.

@@ -9,6 +9,7 @@
 #include "nn/operators/expression.hpp"
 #include "nn/operators/launch_each.hpp"
 #include "nn/operators/launch_rows.hpp"
+#include "nn/operators/norms_on_cpu.hpp"
 #include "nn/operators/numbers.hpp"
 #include "nn/operators/reduce.hpp"
 #include "nn/operators/table.hpp"
@@ -171,6 +172,7 @@ void softmax_operator(node_call& in) {
         axis = 1;
     }
     if (!IsLogarithm && softmax_of_library(in, x, axis, y)) return;
+    if (softmax_on_cpu(in, x, axis, IsLogarithm, y)) return;
     const axis_view view = view_along(x.shape(), axis);
     constexpr std::size_t neighbours = 8;  // rows that many threads read side by side
     with_float(in, x, [&]<typename T>() {
@@ -205,6 +207,13 @@ bool can_normalize_rows(const any_tensor& x, const any_tensor& scale, const any_
 void normalize_rows(const node_call& in, const any_tensor& x, std::size_t width, const row_factors& of,
                     const any_tensor& scale, const any_tensor& bias, const any_tensor& y, bool is_centred,
                     const any_tensor& means = {}, const any_tensor& factors = {}) {
+    const row_norm how{.length = width,
+                       .epsilon = epsilon_of(in),
+                       .subtracts_mean = is_centred,
+                       .period = of.period,
+                       .per_row = of.of_row,
+                       .run = of.inner};
+    if (normalize_on_cpu(in, how, {x, scale, bias, y, means, factors})) return;
     const auto run = [&]<typename T>() {
         const normalize_row<T> kernel{.x = in.read<T>(x),
                                       .scale = in.read<T>(scale),

@@ -8,35 +8,12 @@
 
 #include "nn/operators/launch_rows.hpp"
 #include "nn/operators/numbers.hpp"
+#include "nn/operators/reduce_layout.hpp"
 #include "sluice/base/detail/is_nan.hpp"
 #include "sluice/runtime/device.hpp"
 
 namespace sluice::nn::operators {
 namespace {
-
-// The dimensions in which a reduction moves, those of the results and those that are reduced. Neighbours of one kind
-// are one dimension.
-struct reduce_layout {
-    static constexpr std::size_t max_rank = 6;
-
-    struct dimensions {
-        std::size_t rank = 0;
-        std::size_t length[max_rank] = {};
-        std::size_t stride[max_rank] = {};
-
-        SLUICE_KERNEL std::size_t offset(std::size_t i) const {
-            if (rank == 1) return i * stride[0];
-            std::size_t at = 0;
-            for (std::size_t d = rank; d-- > 0;) {
-                at += i % length[d] * stride[d];
-                i /= length[d];
-            }
-            return at;
-        }
-    };
-    dimensions kept, reduced;
-    std::size_t results = 1, count = 1;  // the products of both lengths
-};
 
 // The element that changes nothing.
 template <typename Number>
@@ -183,29 +160,6 @@ struct reduce_kernel {
     }
 };
 
-reduce_layout layout_of(const node_call& in, const lengths& shape, const std::vector<std::size_t>& axes) {
-    reduce_layout made;
-    const lengths strides = strides_of(shape);
-    bool was_reduced = false, has_previous = false;
-    for (std::size_t d = 0; d < shape.size(); ++d) {
-        const bool is_reduced = std::ranges::find(axes, d) != axes.end();
-        (is_reduced ? made.count : made.results) *= shape[d];
-        if (shape[d] == 1) continue;
-        auto& own = is_reduced ? made.reduced : made.kept;
-        if (has_previous && was_reduced == is_reduced) {
-            own.length[own.rank - 1] *= shape[d];
-            own.stride[own.rank - 1] = strides[d];
-        } else {
-            if (own.rank == reduce_layout::max_rank) in.refuse_unsupported("reduces more than 6 parts of a shape");
-            own.length[own.rank] = shape[d];
-            own.stride[own.rank++] = strides[d];
-        }
-        was_reduced = is_reduced;
-        has_previous = true;
-    }
-    return made;
-}
-
 // How a GPU's threads share a result.
 struct sharing {
     unsigned team = 1;      // threads that make a part together
@@ -298,6 +252,7 @@ void reduce(const node_call& in, reduction what, const any_tensor& x, const std:
             const any_tensor& to, const reduce_options& options) {
     if (in.where() == place::nowhere) return;
     const reduce_layout layout = layout_of(in, x.shape(), axes);
+    if (reduce_on_cpu(in, what, x, layout, to, options)) return;
     const bool is_real = options.finish == reduction_finish::root || options.finish == reduction_finish::logarithm ||
                          what == reduction::exponential_sum || what == reduction::log_exponential_sum;
     with_number(is_real ? io::dtype::f64 : x.type(),

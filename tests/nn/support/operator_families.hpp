@@ -7,6 +7,7 @@
 
 #include <cmath>
 #include <cstddef>
+#include <limits>
 #include <random>
 #include <utility>
 #include <vector>
@@ -34,6 +35,19 @@ protected:
         for (float& each : made) each = one(numbers_);
         return any_tensor(made, std::move(shape));
     }
+
+    // Some of its numbers are NaN, infinite or -0. Of their magnitudes if `is_positive`.
+    any_tensor with_odd(const any_tensor& from, bool is_positive) {
+        std::vector<float> values(from.values<float>().begin(), from.values<float>().end());
+        const float infinity = std::numeric_limits<float>::infinity();
+        const float odd[] = {std::nanf(""), infinity, -infinity, -0.0f};
+        for (float& each : values) {
+            if (any(0, 400) == 0) each = odd[any(0, 3)];
+            if (is_positive) each = std::fabs(each);
+        }
+        return any_tensor(values, from.shape());
+    }
+    static any_tensor normal_one() { return any_tensor(std::vector<float>{1.25f}, {1}); }
 
     static any_tensor in_f64(const any_tensor& from) {
         if (!from || from.type() != io::dtype::f32) return from;

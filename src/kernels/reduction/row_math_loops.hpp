@@ -1,0 +1,196 @@
+// SPDX-License-Identifier: Apache-2.0
+// The functions of row_math.hpp, for a file that is compiled for one kind of vector unit and includes this once.
+//
+// Nothing here has external linkage, and no inline function of another header is called: the linker could take this
+// file's instance of it for the whole program, on a processor without the unit.
+#pragma once
+
+#include <cstddef>
+
+#include "kernels/elementwise/vector_math_loops.hpp"
+#include "kernels/reduction/row_math.hpp"
+
+namespace sluice::kernels {
+namespace {
+
+// Eight at a time, on every unit: the order of a sum is the same. (g++ takes a wider vector apart.)
+using sum_lane __attribute__((vector_size(64))) = double;
+using summed_lane __attribute__((vector_size(32))) = float;
+using loose_summed_lane __attribute__((vector_size(32), aligned(4))) = float;
+constexpr std::size_t summed_at_once = 8;
+
+// --- what is done with each number ---------------------------------------------------------------------------------
+
+struct own_number {
+    template <typename T, typename Centre>
+    [[gnu::always_inline]] static void prepare(T&, const Centre&) {}
+};
+struct magnitude_of_number {
+    template <typename T, typename Centre>
+    [[gnu::always_inline]] static void prepare(T& x, const Centre&) {
+        x = x < 0 ? -x : x;
+    }
+};
+struct square_of_distance {
+    template <typename T, typename Centre>
+    [[gnu::always_inline]] static void prepare(T& x, const Centre& centre) {
+        const T distance = x - centre;
+        x = distance * distance;
+    }
+};
+
+template <typename Prepared>
+double sum_of_row(const float* x, std::size_t count, double centre) noexcept {
+    sum_lane sums[4] = {};
+    std::size_t i = 0;
+    for (; i + 4 * summed_at_once <= count; i += 4 * summed_at_once) {
+        for (std::size_t k = 0; k < 4; ++k) {
+            const summed_lane few = *reinterpret_cast<const loose_summed_lane*>(x + i + k * summed_at_once);
+            sum_lane each = __builtin_convertvector(few, sum_lane);
+            Prepared::prepare(each, centre);
+            sums[k] += each;
+        }
+    }
+    for (; i < count; ++i) {
+        double each = static_cast<double>(x[i]);
+        Prepared::prepare(each, centre);
+        sums[i / summed_at_once % 4][i % summed_at_once] += each;
+    }
+    const sum_lane all = (sums[0] + sums[1]) + (sums[2] + sums[3]);
+    return ((all[0] + all[1]) + (all[2] + all[3])) + ((all[4] + all[5]) + (all[6] + all[7]));
+}
+
+template <typename Prepared>
+void sum_of_columns(const float* x, double* to, const double* centres, std::size_t count) noexcept {
+    for (std::size_t i = 0; i < count; ++i) {
+        double each = static_cast<double>(x[i]);
+        Prepared::prepare(each, centres[i]);
+        to[i] += each;
+    }
+}
+
+constexpr std::size_t exp_at_once = 256;
+static_assert(exp_at_once >= row_math::most_columns);
+
+double exponential_sum_of_row(const float* x, std::size_t count, double centre) noexcept {
+    float made[exp_at_once];
+    made[0] = 0;  // g++ would warn
+    const auto middle = static_cast<float>(centre);
+    double sum = 0;
+    for (std::size_t i = 0; i < count; i += exp_at_once) {
+        const std::size_t size = count - i < exp_at_once ? count - i : exp_at_once;
+        for (std::size_t k = 0; k < size; ++k) made[k] = x[i + k] - middle;
+        over<exponential_lane>(made, made, size);
+        sum += sum_of_row<own_number>(made, size, 0);
+    }
+    return sum;
+}
+
+void exponential_sum_of_columns(const float* x, double* to, const double* centres, std::size_t count) noexcept {
+    float made[exp_at_once];
+    made[0] = 0;
+    for (std::size_t i = 0; i < count; ++i) made[i] = x[i] - static_cast<float>(centres[i]);
+    over<exponential_lane>(made, made, count);
+    for (std::size_t i = 0; i < count; ++i) to[i] += static_cast<double>(made[i]);
+}
+
+// --- extremes ------------------------------------------------------------------------------------------------------
+
+template <bool IsMaximum>
+double extreme_of_row(const float* x, std::size_t count, double) noexcept {
+    number_lane most = number_lane{} + x[0];
+    bit_lane odd = {};
+    const auto take = [&](const number_lane& each) __attribute__((always_inline)) {
+        odd |= each != each;
+        most = (IsMaximum ? each > most : each < most) ? each : most;
+    };
+    const std::size_t whole = count / lane_numbers * lane_numbers;
+    for (std::size_t i = 0; i < whole; i += lane_numbers) {
+        const number_lane each = *reinterpret_cast<const loose_number_lane*>(x + i);
+        take(each);
+    }
+    number_lane rest;
+    rest_of_row(x + whole, count - whole, x[0], rest);
+    take(rest);
+    float made = most[0];
+    for (std::size_t k = 0; k < lane_numbers; ++k) {
+        if (odd[k] != 0) return static_cast<double>(__builtin_nanf(""));
+        made = (IsMaximum ? most[k] > made : most[k] < made) ? most[k] : made;
+    }
+    return static_cast<double>(made);
+}
+
+template <bool IsMaximum>
+void extreme_of_columns(const float* x, double* to, const double*, std::size_t count) noexcept {
+    for (std::size_t i = 0; i < count; ++i) {
+        const double each = static_cast<double>(x[i]), before = to[i];
+        const double made = (IsMaximum ? before < each : each < before) ? each : before;
+        to[i] = each != each ? each : made;
+    }
+}
+
+// --- norms and softmax -----------------------------------------------------------------------------------------------
+
+void normalize_row(const float* x, float* y, std::size_t count, float high, float low, float factor, const float* scale,
+                   const float* bias) noexcept {
+    if (scale != nullptr && bias != nullptr) {
+        for (std::size_t i = 0; i < count; ++i) y[i] = ((x[i] - high) - low) * factor * scale[i] + bias[i];
+    } else if (scale != nullptr) {
+        for (std::size_t i = 0; i < count; ++i) y[i] = ((x[i] - high) - low) * factor * scale[i];
+    } else {
+        for (std::size_t i = 0; i < count; ++i) y[i] = ((x[i] - high) - low) * factor;
+    }
+}
+
+void normalize_row_alike(const float* x, float* y, std::size_t count, float high, float low, float factor, float scale,
+                         float bias) noexcept {
+    for (std::size_t i = 0; i < count; ++i) y[i] = ((x[i] - high) - low) * factor * scale + bias;
+}
+
+void softmax_of_columns(const float* x, float* y, std::size_t stride, std::size_t length, std::size_t columns,
+                        bool is_logarithm) noexcept {
+    float most[exp_at_once];
+    double sums[exp_at_once] = {};
+    for (std::size_t i = 0; i < columns; ++i) most[i] = x[i];
+    for (std::size_t r = 1; r < length; ++r) {
+        const float* const row = x + r * stride;
+        for (std::size_t i = 0; i < columns; ++i) most[i] = row[i] > most[i] ? row[i] : most[i];
+    }
+    for (std::size_t r = 0; r < length; ++r) {
+        const float* const row = x + r * stride;
+        float* const made = y + r * stride;
+        for (std::size_t i = 0; i < columns; ++i) made[i] = row[i] - most[i];
+        over<exponential_lane>(made, made, columns);
+        for (std::size_t i = 0; i < columns; ++i) sums[i] += static_cast<double>(made[i]);
+    }
+    if (is_logarithm) {
+        float logarithms[exp_at_once];
+        for (std::size_t i = 0; i < columns; ++i) logarithms[i] = static_cast<float>(__builtin_log(sums[i]));
+        for (std::size_t r = 0; r < length; ++r) {
+            const float* const row = x + r * stride;
+            float* const made = y + r * stride;
+            for (std::size_t i = 0; i < columns; ++i) made[i] = (row[i] - most[i]) - logarithms[i];
+        }
+        return;
+    }
+    for (std::size_t i = 0; i < columns; ++i) most[i] = static_cast<float>(1 / sums[i]);
+    for (std::size_t r = 0; r < length; ++r) {
+        float* const made = y + r * stride;
+        for (std::size_t i = 0; i < columns; ++i) made[i] *= most[i];
+    }
+}
+
+constexpr row_math row_math_of_this_unit = {
+    .sum = {&sum_of_row<own_number>, &sum_of_columns<own_number>},
+    .absolute_sum = {&sum_of_row<magnitude_of_number>, &sum_of_columns<magnitude_of_number>},
+    .square_sum = {&sum_of_row<square_of_distance>, &sum_of_columns<square_of_distance>},
+    .exponential_sum = {&exponential_sum_of_row, &exponential_sum_of_columns},
+    .maximum = {&extreme_of_row<true>, &extreme_of_columns<true>},
+    .minimum = {&extreme_of_row<false>, &extreme_of_columns<false>},
+    .normalize = &normalize_row,
+    .normalize_alike = &normalize_row_alike,
+    .softmax_columns = &softmax_of_columns,
+};
+
+}  // namespace
+}  // namespace sluice::kernels
