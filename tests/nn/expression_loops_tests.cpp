@@ -3,7 +3,7 @@
 // elements are read and written as one by one.
 #include <gtest/gtest.h>
 
-#include <bit>
+#include <array>
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
@@ -48,7 +48,7 @@ protected:
         }
         return made;
     }
-    static constexpr std::size_t counts[] = {0, 1, 7, 63, 256, 301};
+    static constexpr std::array<std::size_t, 6> counts = {0, 1, 7, 63, 256, 301};
 
     std::mt19937_64 any_{5};
 };

@@ -152,9 +152,9 @@ template <opcode What, typename Number>
     } else if constexpr (What == opcode::minimum) {
         return smaller(a, b);
     } else if constexpr (What == opcode::logical_and) {
-        return (a != zero) & (b != zero) ? one : zero;
+        return ((a != zero) & (b != zero)) ? one : zero;
     } else if constexpr (What == opcode::logical_or) {
-        return (a != zero) | (b != zero) ? one : zero;
+        return ((a != zero) | (b != zero)) ? one : zero;
     } else if constexpr (What == opcode::logical_xor) {
         return (a != zero) != (b != zero) ? one : zero;
     } else if constexpr (What == opcode::less) {
