@@ -18,15 +18,9 @@
 #include <type_traits>
 
 #include "kernels/recurrent/recurrent_activation.hpp"
+#include "kernels/recurrent/recurrent_kind.hpp"
 
 namespace sluice::kernels {
-
-// gru_reset_first: the reset gate is a factor of the state before the product; gru_reset_last: of the product.
-enum class recurrent_kind : std::size_t { rnn, gru_reset_first, gru_reset_last, lstm };
-
-constexpr std::size_t gates_of(recurrent_kind kind) noexcept {
-    return kind == recurrent_kind::rnn ? 1 : kind == recurrent_kind::lstm ? 4 : 3;
-}
 
 // No number is 0, but perhaps `inputs`.
 struct recurrent_form {

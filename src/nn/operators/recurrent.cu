@@ -1,13 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 // RNN, GRU, LSTM. The products with the inputs of all steps come first, as one product of matrices. Then each step is a
 // kernel over [direction, batch, hidden] (two for a GRU whose reset comes before its product). The states of two steps
-// are kept, and change places. On a CPU f32 is one command instead (recurrent_on_cpu.hpp).
+// are kept, and change places. On a CPU f32 is one command instead (recurrent_on_cpu.hpp); on
+// a GPU f32, f16 and bf16 are one kernel where that can be (kernels/recurrent/recurrent_layer.hpp).
+#include "kernels/recurrent/recurrent_layer.hpp"
 #include "nn/operators/launch_each.hpp"
 #include "nn/operators/number_checks.hpp"
 #include "nn/operators/recurrent_activation.hpp"
 #include "nn/operators/recurrent_on_cpu.hpp"
 #include "nn/operators/table.hpp"
 #include "sluice/kernels/gemm.hpp"
+#include "sluice/runtime/device.hpp"
 
 namespace sluice::nn::operators {
 namespace {
@@ -259,6 +262,7 @@ struct recurrent_node {
     const any_tensor& bias() const { return recurrent_input(in, 3); }
     const any_tensor& sequence_lengths() const { return recurrent_input(in, 4); }
     std::size_t count() const { return directions * batch * hidden; }
+    bool is_on_gpu() const { return in.where() == place::device && in.context().device().kind() == device_kind::cuda; }
 
     void require(std::size_t input, const lengths& shape, std::string_view name) const {
         if (!in.has_input(input)) return;
@@ -287,16 +291,19 @@ struct recurrent_node {
         const std::size_t rows = steps * batch, columns = directions * gates * hidden, inner = x().shape()[2];
         any_tensor made = in.make(x().type(), {rows, columns});
         if (in.has_input(4)) require_numbers(in, 4, number_rule({0, static_cast<std::int64_t>(steps)}, "length"), made);
-        if (in.where() == place::device && x().type() == io::dtype::f32 && made.elements() != 0 && inner != 0) {
-            const auto matrix = [](const any_tensor& of, std::size_t height, std::size_t width) {
-                return tensor<float>(buffer<float>(of.shared_memory(), of.elements()), shape{height, width});
-            };
-            tensor<float> product = matrix(made, rows, columns);
-            gemm(in.context().stream(), matrix(x(), rows, inner), matrix(in.input(1), columns, inner), nullptr, product,
-                 {.transpose_b = true});
-            return made;
-        }
+        const bool is_by_gemm = in.where() == place::device && made.elements() != 0 && inner != 0 &&
+                                (x().type() == io::dtype::f32 || (is_on_gpu() && x().type() != io::dtype::f64));
         with_float(in, x(), [&]<typename T>() {
+            if constexpr (sluice::detail::gemm_element<T>) {
+                if (is_by_gemm) {
+                    const auto matrix = [](const any_tensor& of, std::size_t height, std::size_t width) {
+                        return tensor<T>(buffer<T>(of.shared_memory(), of.elements()), shape{height, width});
+                    };
+                    tensor<T> product = matrix(made, rows, columns);
+                    return gemm(in.context().stream(), matrix(x(), rows, inner), matrix(in.input(1), columns, inner),
+                                nullptr, product, {.transpose_b = true});
+                }
+            }
             each(in, made.elements(),
                  recurrent_product<T>{in.read<T>(x()), in.read<T>(in.input(1)), in.write<T>(made), columns, inner},
                  {&x(), &in.input(1)}, {&made});
@@ -391,6 +398,85 @@ const any_tensor& recurrent_y(const recurrent_node& of) {
                                                : lengths{of.steps, of.directions, of.batch, of.hidden});
 }
 
+// --- on a GPU ----------------------------------------------------------------------------------------------------
+
+// What kernels/recurrent needs to know. `c`: of an LSTM.
+kernels::recurrent_layer recurrent_layer_of(const recurrent_node& of, kernels::recurrent_kind kind,
+                                            const any_tensor& products, const any_tensor& y, const recurrent_states& h,
+                                            const recurrent_states* c) {
+    using element = kernels::recurrent_element;
+    const io::dtype type = of.x().type();
+    const recurrent_step<std::byte> all = of.step<std::byte>(products, y);
+    const auto address = [&](const any_tensor& tensor) { return of.in.read<void>(tensor); };
+    const auto target = [&](const any_tensor& tensor) { return of.in.write<void>(tensor); };
+    const recurrent_state<std::byte> strides = of.state<std::byte>(nullptr);
+    kernels::recurrent_layer made{.kind = kind,
+                                  .type = type == io::dtype::f16    ? element::f16
+                                          : type == io::dtype::bf16 ? element::bf16
+                                                                    : element::f32,
+                                  .products = address(products),
+                                  .r = address(of.r()),
+                                  .bias = address(of.bias()),
+                                  .peepholes = c != nullptr ? address(recurrent_input(of.in, 7)) : nullptr,
+                                  .sequence_lengths = all.sequence_lengths,
+                                  .first_h = address(h.before()),
+                                  .first_c = c != nullptr ? address(c->before()) : nullptr,
+                                  .y = target(y),
+                                  .last_h = target(h.after(of.steps - 1)),
+                                  .last_c = c != nullptr ? target(c->after(of.steps - 1)) : nullptr,
+                                  .batch = of.batch,
+                                  .hidden = of.hidden,
+                                  .directions = of.directions,
+                                  .steps = of.steps,
+                                  .row_of_step = all.row_of_step,
+                                  .row_of_batch = all.row_of_batch,
+                                  .y_of_step = all.y_of_step,
+                                  .y_of_direction = all.y_of_direction,
+                                  .y_of_batch = all.y_of_batch,
+                                  .state_of_direction = strides.of_direction,
+                                  .state_of_batch = strides.of_batch,
+                                  .reversed = of.reversed,
+                                  .is_coupled = c != nullptr && of.in.integer("input_forget", 0) != 0 ? 1U : 0U,
+                                  .f = {},
+                                  .g = {},
+                                  .out = {}};
+    of.take(0, made.f);
+    if (kind != kernels::recurrent_kind::rnn) of.take(1, made.g);
+    if (c != nullptr) of.take(2, made.out);
+    for (recurrent_activation& each : made.out) each.clip = 0;  // it limits the arguments of gates
+    return made;
+}
+
+// All steps on a GPU, in one kernel or in one for each. False elsewhere and for f64: nothing is done.
+bool recurrent_on_gpu(const recurrent_node& of, kernels::recurrent_kind kind, const any_tensor& products,
+                      const any_tensor& y, const recurrent_states& h, const recurrent_states* c = nullptr) {
+    if (!of.is_on_gpu() || of.x().type() == io::dtype::f64 || of.count() == 0) return false;
+    const kernels::recurrent_layer call = recurrent_layer_of(of, kind, products, y, h, c);
+    const any_tensor& none = recurrent_nothing;
+    const auto submit = [&](launch_command command, const any_tensor& states) {
+        detail::submit(of.in, command,
+                       {&products, &of.r(), &of.bias(), &of.sequence_lengths(), &h.before(),
+                        c != nullptr ? &c->before() : &none, c != nullptr ? &recurrent_input(of.in, 7) : &none},
+                       {&y, &h.after(of.steps - 1), c != nullptr ? &c->after(of.steps - 1) : &none, &states});
+    };
+    if (const auto by = kernels::divide_into_clusters(call, of.in.context().device().properties())) {
+        kernels::recurrent_clusters closure{call, *by};
+        submit(recurrent_in_clusters(closure), none);
+        return true;
+    }
+    kernels::recurrent_steps closure = kernels::divide_into_steps(call);
+    const any_tensor states = of.in.make(io::dtype::f32, {kernels::floats_of_steps(closure)});
+    closure.states = of.in.write<float>(states);
+    submit(recurrent_first_states(closure), states);
+    for (closure.step = 0; closure.step < of.steps; ++closure.step) {
+        for (std::size_t pass = 0; pass < kernels::passes_of(kind); ++pass)
+            submit(recurrent_step_by_warps(closure, pass), states);
+    }
+    return true;
+}
+
+// --- the nodes ---------------------------------------------------------------------------------------------------
+
 void rnn(node_call& in) {
     static constexpr std::string_view usual[] = {"tanh"};
     const recurrent_node of(in, 1, usual);
@@ -399,6 +485,7 @@ void rnn(node_call& in) {
     recurrent_states h(of, 5, 1);
     if (of.steps == 0) return h.skip();
     const any_tensor products = of.multiply_inputs();
+    if (recurrent_on_gpu(of, kernels::recurrent_kind::rnn, products, y, h)) return;
     with_float(in, of.x(), [&]<typename T>() {
         rnn_step<T> kernel{of.step<T>(products, y), {}, {}, {}};
         of.take(0, kernel.f);
@@ -417,14 +504,14 @@ void gru(node_call& in) {
     static constexpr std::string_view usual[] = {"sigmoid", "tanh"};
     const recurrent_node of(in, 3, usual);
     const bool is_linear_first = in.integer("linear_before_reset", 0) != 0;
-    if (of.runs_on_cpu(is_linear_first ? kernels::recurrent_kind::gru_reset_last
-                                       : kernels::recurrent_kind::gru_reset_first)) {
-        return;
-    }
+    const auto kind =
+        is_linear_first ? kernels::recurrent_kind::gru_reset_last : kernels::recurrent_kind::gru_reset_first;
+    if (of.runs_on_cpu(kind)) return;
     const any_tensor& y = recurrent_y(of);
     recurrent_states h(of, 5, 1);
     if (of.steps == 0) return h.skip();
     const any_tensor products = of.multiply_inputs();
+    if (recurrent_on_gpu(of, kind, products, y, h)) return;
     any_tensor reset_h, update;
     if (!is_linear_first) {
         reset_h = in.make(of.x().type(), {of.directions, of.batch, of.hidden});
@@ -468,6 +555,7 @@ void lstm(node_call& in) {
         return c.skip();
     }
     const any_tensor products = of.multiply_inputs();
+    if (recurrent_on_gpu(of, kernels::recurrent_kind::lstm, products, y, h, &c)) return;
     with_float(in, of.x(), [&]<typename T>() {
         lstm_step<T> kernel{of.step<T>(products, y),
                             {},
