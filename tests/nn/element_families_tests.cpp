@@ -232,6 +232,23 @@ TYPED_TEST(element_families, reductions_of_any_axes) {
     }
 }
 
+// Sums in which the order shows: what is large cancels.
+TYPED_TEST(element_families, sums_over_any_axes_have_the_same_bits_in_every_batch) {
+    for (const lengths& shape : {lengths{64, 4096, 8}, lengths{64, 8, 4096}, lengths{3, 40'000}}) {
+        std::vector<float> values(product(shape));
+        for (std::size_t i = 0; i < values.size(); ++i) {
+            const auto kind = this->any(0, 3);
+            values[i] = kind == 0 ? 3e4f : kind == 1 ? -3e4f : 1e-4f * static_cast<float>(i % 97);
+        }
+        for (const std::int64_t axis : {1, 2}) {
+            if (static_cast<std::size_t>(axis) >= shape.size()) continue;
+            this->expect_the_same_bits_alone(
+                {.op = "ReduceSum", .inputs = {rounded<TypeParam>(values, shape), list<std::int64_t>({axis})}});
+            if (this->HasFatalFailure()) return;
+        }
+    }
+}
+
 // Also with a transposed factor, as attention has it, and with a batch that one factor has not.
 TYPED_TEST(element_families, products_of_batches) {
     for (int round = 0; round < 80; ++round) {

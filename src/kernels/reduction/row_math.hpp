@@ -5,7 +5,8 @@
 //     const double sum = row_math_of_this_processor().sum(x, count, 0);
 //
 // Sums are made in f64, the elements of a row in an order of their own, which depends on the count only; those of a
-// column one after the other. So a result's bits depend on its own numbers alone. exp is that of vector_math.hpp.
+// column one after the other. So a result in a batch, which is the first axis, depends on its own numbers
+// alone. exp is that of vector_math.hpp.
 #pragma once
 
 #include <cstddef>

@@ -173,9 +173,9 @@ sharing sharing_of(const node_call& in, const reduce_layout& layout) {
         constexpr std::size_t of_a_part = 16'384, most_parts = 1024;
         return {team_of(layout.count), std::clamp<std::size_t>(layout.count / of_a_part, 1, most_parts)};
     }
-    constexpr std::size_t least_count = 512, per_part = 16, threads = 65536;
-    if (layout.count < least_count) return {};
-    return {1, std::max<std::size_t>(std::min(threads / layout.results, layout.count / per_part), 1)};
+    // From the count alone: a result has the same bits whatever other results are there.
+    constexpr std::size_t of_a_part = 256, most_parts = 1024;
+    return {1, std::clamp<std::size_t>(layout.count / of_a_part, 1, most_parts)};
 }
 
 reduction combining(reduction what) {
