@@ -17,7 +17,7 @@ std::size_t divided_up(std::size_t a, std::size_t b) { return (a + b - 1) / b; }
 // --- all steps -----------------------------------------------------------------------------------------------------
 
 #if defined(__CUDACC__)
-// Without clusters the code is empty: nothing launches it.
+// Before sm_90 the code is empty: nothing launches it (has_code_for_clusters).
 template <typename T, recurrent_kind Kind, unsigned Rows>
 __global__ void __launch_bounds__(most_threads)
     recurrent_clusters_on_device([[maybe_unused]] const __grid_constant__ recurrent_clusters closure) {
@@ -194,10 +194,26 @@ std::optional<recurrent_cluster_division> divide_into_clusters(const recurrent_l
     return made;
 }
 
+namespace {
+
+// Whether the program has code of clusters for this GPU. Older code, which newer GPUs take too, has none.
+bool has_code_for_clusters([[maybe_unused]] const device_properties& gpu) {
+#if defined(__CUDACC__)
+    constexpr int compiled[] = {__CUDA_ARCH_LIST__};
+    return std::ranges::any_of(compiled, [&](int each) { return each >= 900 && each <= 10 * gpu.compute_capability; });
+#else
+    return true;
+#endif
+}
+
+}  // namespace
+
 std::optional<recurrent_cluster_division> divide_into_clusters(const recurrent_layer& call,
                                                                const device_properties& gpu) {
     constexpr std::size_t most_blocks = 8, most_rows = 8;
-    if (gpu.compute_capability < 90 || static_cast<std::size_t>(gpu.max_blocks_per_cluster) < most_blocks) return {};
+    if (gpu.compute_capability < 90 || static_cast<std::size_t>(gpu.max_blocks_per_cluster) < most_blocks ||
+        !has_code_for_clusters(gpu))
+        return {};
     // As many as give each warp one unit.
     std::size_t blocks = 1;
     while (blocks < most_blocks && call.hidden > blocks * (most_threads / lanes_of_warp)) blocks *= 2;

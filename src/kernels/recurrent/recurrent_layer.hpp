@@ -7,8 +7,8 @@
 //     recurrent_cuda.cu        the launches; and a kernel for each step: a warp has one unit of a group
 // nn/operators/recurrent.cu checks the node and asks for them.
 //
-// Sums are f32. The order in which the products of a unit and a row are added depends on the number of units alone, so
-// that a row has the same bits in every batch, and in both forms.
+// Sums are f32. The order in which the products of a unit and a row are added depends on the number of units alone: of
+// the same products with the inputs a row has the same bits in every batch, and in both forms.
 #pragma once
 
 #include <cstddef>

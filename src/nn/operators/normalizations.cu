@@ -84,21 +84,22 @@ struct normalize_row {
     template <typename Team>
     SLUICE_KERNEL void operator()(std::size_t row, const Team& team) const {
         const T* const from = x + row * width;
-        const auto count = static_cast<number>(width);
+        const number share = 1 / static_cast<number>(width);  // before the sums, which could overflow
         number centre = 0;
         if (is_centred) {
             row_sum<number> sum;
-            for (std::size_t j = team.rank(); j < width; j += team.size()) sum.add(static_cast<number>(from[j]));
-            centre = team.join(sum.value(), added()) / count;
+            for (std::size_t j = team.rank(); j < width; j += team.size())
+                sum.add(static_cast<number>(from[j]) * share);
+            centre = team.join(sum.value(), added());
         }
         row_sum<number> distances, squares;
         for (std::size_t j = team.rank(); j < width; j += team.size()) {
             const number distance = static_cast<number>(from[j]) - centre;
-            distances.add(distance);
-            squares.add(distance * distance);
+            distances.add(distance * share);
+            squares.add(distance * share * distance);
         }
-        const number missed = is_centred ? team.join(distances.value(), added()) / count : number(0);
-        const number variance = team.join(squares.value(), added()) / count - missed * missed;
+        const number missed = is_centred ? team.join(distances.value(), added()) : number(0);
+        const number variance = team.join(squares.value(), added()) - missed * missed;
         const number factor = 1 / std::sqrt((variance < 0 ? number(0) : variance) + static_cast<number>(epsilon));
         for (std::size_t j = team.rank(); j < width; j += team.size()) {
             const std::size_t at = of.at(row, j);

@@ -264,6 +264,12 @@ struct recurrent_node {
     std::size_t count() const { return directions * batch * hidden; }
     bool is_on_gpu() const { return in.where() == place::device && in.context().device().kind() == device_kind::cuda; }
 
+    // Products of 16-bit elements: gemm has them on a GPU of compute capability 8.0 or higher.
+    bool is_by_typed_gemm() const {
+        return is_on_gpu() && x().type() != io::dtype::f64 &&
+               in.context().device().properties().compute_capability >= 80;
+    }
+
     void require(std::size_t input, const lengths& shape, std::string_view name) const {
         if (!in.has_input(input)) return;
         if (in.input(input).type() != x().type() || in.input(input).shape() != shape)
@@ -292,7 +298,7 @@ struct recurrent_node {
         any_tensor made = in.make(x().type(), {rows, columns});
         if (in.has_input(4)) require_numbers(in, 4, number_rule({0, static_cast<std::int64_t>(steps)}, "length"), made);
         const bool is_by_gemm = in.where() == place::device && made.elements() != 0 && inner != 0 &&
-                                (x().type() == io::dtype::f32 || (is_on_gpu() && x().type() != io::dtype::f64));
+                                (x().type() == io::dtype::f32 || is_by_typed_gemm());
         with_float(in, x(), [&]<typename T>() {
             if constexpr (sluice::detail::gemm_element<T>) {
                 if (is_by_gemm) {
