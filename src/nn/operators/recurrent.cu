@@ -8,6 +8,7 @@
 #include "nn/operators/number_checks.hpp"
 #include "nn/operators/recurrent_activation.hpp"
 #include "nn/operators/recurrent_on_cpu.hpp"
+#include "nn/operators/reduce.hpp"
 #include "nn/operators/table.hpp"
 #include "sluice/kernels/gemm.hpp"
 #include "sluice/runtime/device.hpp"
@@ -262,7 +263,7 @@ struct recurrent_node {
     const any_tensor& bias() const { return recurrent_input(in, 3); }
     const any_tensor& sequence_lengths() const { return recurrent_input(in, 4); }
     std::size_t count() const { return directions * batch * hidden; }
-    bool is_on_gpu() const { return in.where() == place::device && in.context().device().kind() == device_kind::cuda; }
+    bool is_on_gpu() const { return operators::is_on_gpu(in); }
 
     // Products of 16-bit elements: gemm has them on a GPU of compute capability 8.0 or higher.
     bool is_by_typed_gemm() const {
