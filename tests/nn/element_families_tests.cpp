@@ -51,6 +51,8 @@ class element_families : public ::testing::Test {
 protected:
     static constexpr double unit = std::is_same_v<T, float> ? 1e-6 : std::is_same_v<T, half> ? 1e-3 : 8e-3;
 
+    // Fewer on a CPU, where other tests look at these families too.
+    int rounds(int on_a_gpu) { return machine_.default_device().kind() == device_kind::cuda ? on_a_gpu : on_a_gpu / 4; }
     // Sums are f32: 16-bit results are rounded once.
     static double units_of_sum(double of_f32) { return std::is_same_v<T, float> ? of_f32 : 2; }
 
@@ -141,7 +143,7 @@ TYPED_TEST_SUITE(element_families, elements);
 }  // namespace
 
 TYPED_TEST(element_families, layer_norms_of_any_axes) {
-    for (int round = 0; round < 60; ++round) {
+    for (int round = 0; round < this->rounds(60); ++round) {
         const lengths shape = this->some_lengths(1, 12);
         const std::size_t axis = this->any(0, shape.size() - 1);
         const lengths own(shape.begin() + static_cast<std::ptrdiff_t>(axis), shape.end());
@@ -186,7 +188,7 @@ TEST(element_families_of_f32, norms_of_large_numbers_are_finite) {
 }
 
 TYPED_TEST(element_families, norms_of_groups_and_images) {
-    for (int round = 0; round < 60; ++round) {
+    for (int round = 0; round < this->rounds(60); ++round) {
         const std::size_t groups = this->any(1, 5), of_group = this->any(1, 4);
         lengths shape = this->some_lengths(2, 7);
         if (shape.size() < 3) shape.push_back(this->any(1, 700));
@@ -209,7 +211,7 @@ TYPED_TEST(element_families, norms_of_groups_and_images) {
 }
 
 TYPED_TEST(element_families, softmax_of_any_axis) {
-    for (int round = 0; round < 80; ++round) {
+    for (int round = 0; round < this->rounds(80); ++round) {
         const lengths shape = this->some_lengths(1, 12);
         const std::size_t axis = this->any(0, shape.size() - 1);
         const single_node node{.op = this->maybe() ? "Softmax" : "LogSoftmax",
@@ -224,7 +226,7 @@ TYPED_TEST(element_families, softmax_of_any_axis) {
 TYPED_TEST(element_families, reductions_of_any_axes) {
     const std::string all[] = {"ReduceSum", "ReduceMean", "ReduceMax",    "ReduceMin",       "ReduceL1",
                                "ReduceL2",  "ReduceProd", "ReduceLogSum", "ReduceLogSumExp", "ReduceSumSquare"};
-    for (int round = 0; round < 160; ++round) {
+    for (int round = 0; round < this->rounds(160); ++round) {
         lengths shape = this->some_lengths(1, 9);
         if (round % 20 == 0) shape = {this->any(1, 3), this->any(30'000, 70'000)};  // in parts
         std::vector<std::int64_t> axes;
@@ -269,7 +271,7 @@ TYPED_TEST(element_families, sums_over_any_axes_have_the_same_bits_in_every_batc
 
 // Also with a transposed factor, as attention has it, and with a batch that one factor has not.
 TYPED_TEST(element_families, products_of_batches) {
-    for (int round = 0; round < 80; ++round) {
+    for (int round = 0; round < this->rounds(80); ++round) {
         const std::size_t rows = this->any(1, 150), columns = this->any(1, 150), inner = this->any(1, 90);
         lengths a{rows, inner}, b{inner, columns};
         for (std::size_t d = this->any(1, 2); d > 0; --d) {
@@ -290,7 +292,7 @@ TYPED_TEST(element_families, products_of_batches) {
 }
 
 TYPED_TEST(element_families, convolutions_of_groups) {
-    for (int round = 0; round < 120; ++round) {
+    for (int round = 0; round < this->rounds(120); ++round) {
         const std::size_t rank = this->any(1, 3), groups = this->any(2, 9), channels = this->any(1, 5),
                           filters = this->any(1, 3);
         lengths image{this->any(1, 3), groups * channels}, filter{groups * filters, channels};

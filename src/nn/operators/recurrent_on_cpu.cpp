@@ -18,8 +18,8 @@ const any_tensor& given(const node_call& in, std::size_t i) {
     return in.has_input(i) ? in.input(i) : no_recurrent_tensor;
 }
 
-const any_tensor& wanted(node_call& in, std::size_t i, lengths shape) {
-    return in.wants_output(i) ? in.make_output(i, io::dtype::f32, std::move(shape)) : no_recurrent_tensor;
+const any_tensor& wanted(node_call& in, std::size_t i, const lengths& shape) {
+    return in.wants_output(i) ? in.make_output(i, io::dtype::f32, shape) : no_recurrent_tensor;
 }
 
 }  // namespace
@@ -35,9 +35,9 @@ void run_recurrent_on_cpu(node_call& in, const recurrent_on_cpu_node& of) {
     const bool by_batch = of.is_batch_first;
     const lengths state = by_batch ? lengths{form.batch, form.directions, form.hidden}
                                    : lengths{form.directions, form.batch, form.hidden};
-    const any_tensor& y = wanted(in, 0,
-                                 by_batch ? lengths{form.batch, form.steps, form.directions, form.hidden}
-                                          : lengths{form.steps, form.directions, form.batch, form.hidden});
+    const lengths of_y = by_batch ? lengths{form.batch, form.steps, form.directions, form.hidden}
+                                  : lengths{form.steps, form.directions, form.batch, form.hidden};
+    const any_tensor& y = wanted(in, 0, of_y);
     const any_tensor &last_h = wanted(in, 1, state), &last_c = wanted(in, 2, state);
     if (form.batch * row == 0) return;
 

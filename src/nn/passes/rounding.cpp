@@ -78,8 +78,10 @@ private:
         const std::size_t bytes = image.size();
         rounded_operator made{.form = form};
         made.image.emplace(upload(std::move(image), {bytes}).submit(context_));
-        return std::make_shared<const operators::dense_layers>(
-            operators::dense_layers{.takes_matrix = takes_matrix, .rounded = std::move(made)});
+        const auto packed_layers = std::make_shared<operators::dense_layers>();
+        packed_layers->takes_matrix = takes_matrix;
+        packed_layers->rounded = std::move(made);
+        return packed_layers;
     }
 
     // Those before the first one that cannot be rounded. Whether there are any.
