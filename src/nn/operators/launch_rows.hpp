@@ -14,7 +14,7 @@
 //             if (team.rank() == 0) y[row] = all;
 //         }
 //     };
-//     each_row(in, rows, team_of(width), row_sum{...}, {&x}, {&y});
+//     each_row(in, rows, width, team_of(width), row_sum{...}, {&x}, {&y});
 //
 // The kernel is as launch_each.hpp has it. A team's size follows from the width alone, and so do the bits of a row,
 // whatever other rows are there. (A batch is the first axis: where it is another one, its length may be a width.) All

@@ -138,6 +138,15 @@ __global__ void __launch_bounds__(product_threads)
 }
 #endif
 
+// By the tiles of single threads: the closure counts the blocks of a GPU.
+template <typename T>
+void multiply_on_host(const void* erased) {
+    auto all = *static_cast<const each_closure<product_tile<T>>*>(erased);
+    all.count = all.kernel.tiles_down * all.kernel.tiles_across;
+    for (std::size_t d = 0; d < all.kernel.at.rank; ++d) all.count *= all.kernel.at.batch[d];
+    each_on_host<product_tile<T>>(&all);
+}
+
 // One command for all products of a batch. Small matrices are made by single threads.
 template <typename T>
 void multiply_in_blocks(const node_call& in, const product_tile<T>& kernel, const any_tensor& a, const any_tensor& b,
@@ -152,7 +161,7 @@ void multiply_in_blocks(const node_call& in, const product_tile<T>& kernel, cons
     command.block = {product_threads, 1, 1};
     command.grid.x = static_cast<unsigned>(std::min<std::size_t>(closure.count, 1u << 20));
 #endif
-    command.host_function = &each_on_host<product_tile<T>>;
+    command.host_function = &multiply_on_host<T>;
     sluice::detail::set_closure(command, closure);
     detail::submit(in, command, {&a, &b}, {&y});
 }
