@@ -43,7 +43,7 @@ class random_images {
 public:
     explicit random_images(unsigned seed, const image_limits& limits = {}) : random_(seed), limits_(limits) {
         made_.path = "made.onnx";
-        made_.opsets = {{"", 13}};
+        made_.opsets = {{"", 14}};
         const lengths shape{in(limits.images), in(limits.channels), in(limits.pixels), in(limits.pixels)};
         made_.body.inputs = {f32("x", {of(shape[0]), of(shape[1]), of(shape[2]), of(shape[3])})};
         values_.push_back({"x", shape});
@@ -198,10 +198,53 @@ private:
         made_.body.nodes.push_back(transpose);
         add("Reshape", {turned, reshape(from.shape)}, from.shape);
     }
+    void add_curve() {
+        const value from = any();
+        static const std::vector<std::string> ops{"Sigmoid", "HardSigmoid", "HardSwish", "LeakyRelu", "Tanh"};
+        const std::string op = ops[random_() % ops.size()];
+        node& made = add(op, {from.name}, from.shape);
+        if (op == "HardSigmoid" && chance(2)) {
+            made.attributes["alpha"] = 1.0f / 6;
+            made.attributes["beta"] = 0.4f;
+        }
+        if (op == "LeakyRelu" && chance(2)) made.attributes["alpha"] = 0.3f;
+        if ((op == "Sigmoid" || op == "HardSigmoid") && chance(2))  // SiLU, hard-swish
+            add("Mul", {from.name, values_.back().name}, from.shape);
+    }
+    // A value times numbers between -1 and 1, one for each element, each channel or each pixel.
+    void add_gate() {
+        const value from = any();
+        value by = from;
+        if (chance(2)) {
+            const lengths pixel{from.shape[0], from.shape[1], 1, 1};
+            if (chance(2)) {
+                add("GlobalAveragePool", {from.name}, pixel);
+            } else {
+                node& mean = add("ReduceMean", {from.name}, pixel);
+                mean.attributes["axes"] = std::vector<std::int64_t>{-2, -1};
+                if (chance(2)) mean.attributes["axes"] = std::vector<std::int64_t>{2, 3};
+            }
+            const std::size_t squeezed = up_to(20);
+            add("Conv", {values_.back().name, constant_of({squeezed, from.shape[1], 1, 1}), constant_of({squeezed})},
+                {from.shape[0], squeezed, 1, 1});
+            add(chance(2) ? "Relu" : "HardSwish", {values_.back().name}, values_.back().shape);
+            add("Conv", {values_.back().name, constant_of({from.shape[1], squeezed, 1, 1})}, pixel);
+            by = values_.back();
+        } else if (chance(2)) {
+            const lengths plane{from.shape[0], 1, from.shape[2], from.shape[3]};
+            add("Conv", {from.name, constant_of({1, from.shape[1], 1, 1})}, plane);
+            by = values_.back();
+        }
+        add(chance(2) ? "Sigmoid" : chance(2) ? "HardSigmoid" : "Tanh", {by.name}, by.shape);
+        const std::string gate = values_.back().name;
+        std::vector<std::string> both{from.name, gate};
+        if (chance(2)) std::swap(both[0], both[1]);
+        add(chance(4) ? "Add" : "Mul", both, from.shape);
+    }
     void add_step() {
         const value from = any();
         const lengths by_channel{from.shape[1], 1, 1};
-        switch (random_() % 14) {
+        switch (random_() % 16) {
             case 0:
             case 1:
             case 2: return add_convolution();
@@ -214,7 +257,9 @@ private:
             case 9: return add_pair();
             case 10: return add_concatenation();
             case 11: return add_shuffle();
-            case 12: add("Sigmoid", {from.name}, from.shape); return;  // no part of a stretch
+            case 12: add("Softplus", {from.name}, from.shape); return;  // no part of a stretch
+            case 13: return add_curve();
+            case 14: return add_gate();
             default:
                 add(chance(2) ? "Identity" : chance(2) ? "GlobalAveragePool" : "Dropout", {from.name}, from.shape);
                 if (made_.body.nodes.back().op == "GlobalAveragePool")

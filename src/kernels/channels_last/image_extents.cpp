@@ -58,10 +58,15 @@ std::vector<image_extent> extents_read_by(const image_step& step) {
         case image_work::leave:
         case image_work::scale:
         case image_work::add:
+        case image_work::multiply:
         case image_work::copy:
         case image_work::shuffle: read.push_back({step.from, step.out, {}}); break;
     }
-    if (step.has_also) read.push_back({step.also, step.out, {}});
+    if (step.has_also) {
+        image_extent also{step.also, step.out, {}};
+        if (step.also_spread == image_spread::channels) also.size.channels = 1;
+        read.push_back(also);
+    }
     return read;
 }
 

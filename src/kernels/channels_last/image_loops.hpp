@@ -4,6 +4,8 @@
 
 #include <cstddef>
 
+#include "kernels/channels_last/image_program.hpp"
+
 namespace sluice::kernels {
 
 inline constexpr std::size_t image_lane = 16;       // floats of a vector
@@ -53,7 +55,7 @@ struct pooled_row {
     element_end end;
 };
 
-// Pixels of one row: out = x * factors + addends, or x + the end's addend.
+// Pixels of one row: out = x * factors + addends, or x.
 struct scaled_row {
     const float* x;
     std::size_t pixels, x_step;
@@ -61,6 +63,26 @@ struct scaled_row {
     float* out;
     std::size_t out_step, channels;
     element_end end;
+};
+
+// Pixels of one row: out = x + y or x * y. `y_step` is 0 where all pixels meet the same one.
+struct combined_row {
+    const float *x, *y;
+    bool multiplies;
+    bool y_is_channel;  // its first number meets all channels
+    std::size_t pixels, x_step, y_step;
+    float* out;
+    std::size_t out_step, channels;
+    element_end end;  // its addend does not count
+};
+
+// Some channels of the pixels of one row, which become their curve, in the bounds.
+struct curved_row {
+    float* x;
+    std::size_t pixels, step, channels;
+    image_curve curve;
+    bool has_bounds;
+    float least, most;
 };
 
 // Pixels of one row: channel g * n + k, of groups of n, becomes k * groups + g.
@@ -77,6 +99,8 @@ struct image_loops {
     void (*maximum)(const pooled_row&);
     void (*average)(const pooled_row&);
     void (*scale)(const scaled_row&);
+    void (*combine)(const combined_row&);
+    void (*curve)(const curved_row&);
     void (*shuffle)(const shuffled_row&);
     // Three planes become pixels of three channels, one after the other.
     void (*join_three)(const float* from, std::size_t plane, std::size_t pixels, float* to);

@@ -53,8 +53,33 @@ enum class image_work : std::uint32_t {
     average,            // of each window
     scale,              // each channel times a factor, plus an addend
     add,                // two values
-    copy,               // a value, perhaps with bounds
+    multiply,           // two values
+    copy,               // a value, perhaps with a curve or bounds
     shuffle,            // channel g * n + k, of groups of n, becomes k * groups + g
+};
+
+// What becomes of each element that a step writes, before its bounds.
+enum class image_curve_kind : std::uint32_t {
+    none,
+    sigmoid,       // 1 / (1 + exp(-slope * x))
+    hard_sigmoid,  // slope * x + offset, within 0 and 1
+    tanh,
+    leaky  // x, below 0 times the slope
+};
+struct image_curve {
+    image_curve_kind kind = image_curve_kind::none;
+    bool times_input = false;  // the result times x: of a sigmoid SiLU, of hard_sigmoid hard-swish
+    float slope = 1, offset = 0;
+
+    explicit operator bool() const noexcept { return kind != image_curve_kind::none; }
+    friend bool operator==(const image_curve&, const image_curve&) = default;
+};
+
+// add, multiply: which elements of the first value one of the second one meets.
+enum class image_spread : std::uint32_t {
+    none,      // one
+    pixels,    // those of all pixels: it is one pixel, whose rows and pixels are 0 apart
+    channels,  // all of its pixel: it has one channel
 };
 
 // One step. A value's border is written by the step that gives the value.
@@ -64,10 +89,12 @@ struct image_step {
     image_size out;             // of what is written; of leave: of what is read
     image_size in;              // of what is read
     image_place from, to, also;
-    bool has_also = false;  // add: the second value; convolve: a value to add
+    bool has_also = false;  // add, multiply: the second value; convolve: a value to add
+    image_spread also_spread = image_spread::none;
     bool has_bounds = false;
     bool counts_padding = false;  // average
-    float least = 0, most = 0;    // of each element that is written
+    image_curve curve = {};       // of each element that is written, after what is added
+    float least = 0, most = 0;    // of each element that is written, after the curve
     image_border border;          // of `to`
     image_window window;
     std::size_t groups = 1;

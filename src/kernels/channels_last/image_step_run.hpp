@@ -109,9 +109,21 @@ private:
     element_end end_at(std::size_t row) const {
         return {.addend = step_.has_also ? also_at(row) : nullptr,
                 .addend_step = step_.also.pixel,
-                .has_bounds = step_.has_bounds,
+                .has_bounds = step_.has_bounds && !step_.curve,
                 .least = step_.least,
                 .most = step_.most};
+    }
+    // Some channels of a row that has just been written.
+    void curve(std::size_t row, std::size_t first_channel, std::size_t channels) const {
+        if (!step_.curve) return;
+        loops_.curve({.x = written_at(row) + first_channel,
+                      .pixels = step_.out.width,
+                      .step = step_.to.pixel,
+                      .channels = channels,
+                      .curve = step_.curve,
+                      .has_bounds = step_.has_bounds,
+                      .least = step_.least,
+                      .most = step_.most});
     }
 
     // --- borders ---
@@ -147,6 +159,7 @@ private:
     void do_rows(const part_range& rows) const {
         for (std::size_t row = rows.first; row < rows.last; ++row) {
             run_row(row);
+            curve(row, 0, step_.out.channels);
             clear_around(row, 0, step_.out.channels);
         }
     }
@@ -158,8 +171,9 @@ private:
             case image_work::maximum: return loops_.maximum(pooled_at(row));
             case image_work::average: return loops_.average(pooled_at(row));
             case image_work::scale: return loops_.scale(scaled_at(row, call_.numbers + step_.numbers));
-            case image_work::add:
             case image_work::copy: return loops_.scale(scaled_at(row, nullptr));
+            case image_work::add:
+            case image_work::multiply: return loops_.combine(combined_at(row));
             case image_work::shuffle: return loops_.shuffle(shuffled_at(row));
             case image_work::convolve:
             case image_work::leave: return;
@@ -248,6 +262,20 @@ private:
                 .pixels = step_.out.width,
                 .x_step = step_.from.pixel,
                 .factors = factors,
+                .out = written_at(row),
+                .out_step = step_.to.pixel,
+                .channels = step_.out.channels,
+                .end = end_at(row)};
+    }
+
+    combined_row combined_at(std::size_t row) const {
+        return {.x = read_at(row),
+                .y = also_at(row),
+                .multiplies = step_.what == image_work::multiply,
+                .y_is_channel = step_.also_spread == image_spread::channels,
+                .pixels = step_.out.width,
+                .x_step = step_.from.pixel,
+                .y_step = step_.also.pixel,
                 .out = written_at(row),
                 .out_step = step_.to.pixel,
                 .channels = step_.out.channels,
@@ -358,6 +386,7 @@ private:
                                                .out_step = step_.to.pixel,
                                                .filters = by.filters,
                                                .end = end});
+                curve(row, first, by.filters);
                 clear_around(row, first, by.filters);
             }
         });

@@ -14,6 +14,7 @@
 #endif
 
 #include "kernels/add_product.hpp"
+#include "kernels/channels_last/image_curves.hpp"
 #include "kernels/channels_last/image_loops.hpp"
 
 namespace sluice::kernels {
@@ -300,7 +301,6 @@ void join_three(const float* from, std::size_t plane, std::size_t pixels, float*
 void scale_row(const scaled_row& in) {
     const std::size_t all = (in.channels + 15) / 16 * 16;
     for (std::size_t pixel = 0; pixel < in.pixels; ++pixel) {
-        const float* const addend = in.end.addend == nullptr ? nullptr : in.end.addend + pixel * in.end.addend_step;
         for (std::size_t channel = 0; channel < in.channels; channel = next_channels(channel, in.channels)) {
             const std::size_t left = in.channels - channel;
             const float* const from = in.x + pixel * in.x_step + channel;
@@ -314,8 +314,22 @@ void scale_row(const scaled_row& in) {
                 const lane factor = *reinterpret_cast<const loose_lane*>(in.factors + channel);
                 add_product(value, x, factor);
             }
-            finish(value, in.out + pixel * in.out_step + channel, left, addend == nullptr ? nullptr : addend + channel,
-                   in.end);
+            finish(value, in.out + pixel * in.out_step + channel, left, nullptr, in.end);
+        }
+    }
+}
+
+// --- two values --------------------------------------------------------------------------------------------------
+
+void combine_row(const combined_row& in) {
+    for (std::size_t pixel = 0; pixel < in.pixels; ++pixel) {
+        const float *const from = in.x + pixel * in.x_step, *const by = in.y + pixel * in.y_step;
+        for (std::size_t channel = 0; channel < in.channels; channel = next_channels(channel, in.channels)) {
+            const std::size_t left = in.channels - channel;
+            lane x, y = lane{} + *by;
+            load(from + channel, left, x);
+            if (!in.y_is_channel) load(by + channel, left, y);
+            finish(in.multiplies ? x * y : x + y, in.out + pixel * in.out_step + channel, left, nullptr, in.end);
         }
     }
 }
@@ -369,6 +383,8 @@ constexpr image_loops loops_of_this_unit = {{&convolve_row<1>, &convolve_row<2>,
                                             &pool_row<true>,
                                             &pool_row<false>,
                                             &scale_row,
+                                            &combine_row,
+                                            &curve_row,
                                             &shuffle_row,
                                             &join_three};
 

@@ -16,6 +16,7 @@
 #include <string>
 #include <type_traits>
 
+#include "kernels/image_batch/image_batch_end.hpp"
 #include "sluice/base/error.hpp"
 #include "sluice/base/half.hpp"
 #include "sluice/base/kernel.hpp"
@@ -40,8 +41,7 @@ struct shared_convolution {
     unsigned in_height, in_width, out_height, out_width;
     unsigned window_height, window_width;
     int down, across, dilation_down, dilation_across, top, left;
-    bool has_bounds;
-    float least, most;
+    step_end end;
 };
 
 #if defined(__CUDACC__)
@@ -135,12 +135,8 @@ __global__ void __launch_bounds__(warps* warp_lanes) convolve_shared(const __gri
                           image = pixel / of.out_width / of.out_height;
         if (also != nullptr)
             made += float{also[image * of.also.image + row * of.also.row + column * of.also.pixel + filter]};
-        if (of.has_bounds) {
-            made = made < of.least ? of.least : made;
-            made = made > of.most ? of.most : made;
-        }
         reinterpret_cast<T*>(of.out.first)[image * of.out.image + row * of.out.row + column * of.out.pixel + filter] =
-            T(made);
+            T(of.end(made));
     }
 }
 
@@ -230,9 +226,7 @@ launch_command batch_convolution_command(const batch_call& call, const image_ste
                                                               static_cast<int>(window.dilation.width),
                                                               static_cast<int>(window.before.height),
                                                               static_cast<int>(window.before.width),
-                                                              step.has_bounds,
-                                                              step.least,
-                                                              step.most};
+                                                              end_of(step)};
     launch_command command;
     command.closure = made;
     command.closure_bytes = sizeof(shared_convolution);

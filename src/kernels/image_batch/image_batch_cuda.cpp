@@ -118,8 +118,9 @@ void batch_plan::run(const batch_call& call, const native_stream& on) const {
 }
 
 std::string batch_plan::text() const {
-    static constexpr const char* names[] = {
-        "enter", "leave", "convolve", "convolve_channels", "maximum", "average", "scale", "add", "copy", "shuffle"};
+    static constexpr const char* names[] = {"enter",    "leave",   "convolve", "convolve_channels",
+                                            "maximum",  "average", "scale",    "add",
+                                            "multiply", "copy",    "shuffle"};
     std::string made = "algorithms found in " + std::to_string(seconds(state_->finding)) + " s, tried in " +
                        std::to_string(seconds(state_->trying)) + " s\n";
     for (std::size_t i = 0; i < state_->steps.size(); ++i) {

@@ -5,6 +5,7 @@
 #include <limits>
 #include <new>
 #include <type_traits>
+#include <utility>
 
 #include "kernels/image_batch/image_batch_steps.cuh"
 
@@ -31,16 +32,20 @@ constexpr unsigned threads_of_window = 32;
 #if defined(__CUDACC__)
 constexpr unsigned threads = 256;
 
+// A step of few threads is divided among more multiprocessors.
+constexpr unsigned few_threads = 64;
+constexpr std::size_t many = 64 * 1024;
+
 template <typename Kernel>
 __global__ void __launch_bounds__(threads) run_on_device(const __grid_constant__ closure_of<Kernel> all) {
-    const unsigned index = blockIdx.x * threads + threadIdx.x;
+    const unsigned index = blockIdx.x * blockDim.x + threadIdx.x;
     if (index < all.count) all.kernel(index);
 }
 
 // A warp adds up one window.
 template <typename Kernel, unsigned Count>
 __global__ void __launch_bounds__(threads) add_on_device(const __grid_constant__ closure_of<Kernel> all) {
-    const unsigned index = blockIdx.x * (threads / threads_of_window) + threadIdx.x / threads_of_window;
+    const unsigned index = blockIdx.x * (blockDim.x / threads_of_window) + threadIdx.x / threads_of_window;
     const unsigned number = threadIdx.x % threads_of_window;
     if (index >= all.count) return;
     float sums[Count] = {};
@@ -62,8 +67,9 @@ launch_command command_of(std::size_t count, const Kernel& kernel, batch_closure
     launch_command command;
 #if defined(__CUDACC__)
     command.device_function = reinterpret_cast<const void*>(&run_on_device<Kernel>);
-    command.block = {threads, 1, 1};
-    command.grid.x = static_cast<unsigned>((count * threads_of_one + threads - 1) / threads);
+    const unsigned of_block = count * threads_of_one < many ? few_threads : threads;
+    command.block = {of_block, 1, 1};
+    command.grid.x = static_cast<unsigned>((count * threads_of_one + of_block - 1) / of_block);
 #endif
     static_cast<void>(threads_of_one);
     command.host_function = &run_on_host<Kernel>;
@@ -88,13 +94,16 @@ public:
             case image_work::shuffle: return shuffle();
             case image_work::scale:
             case image_work::add:
+            case image_work::multiply:
             case image_work::copy: return scale(step_.what == image_work::scale, nullptr);
             default: break;
         }
         const bool eights =
             in_eights(step_.from, step_.to, step_.out.channels) && (!step_.has_also || is_in_eights(step_.also));
-        if (step_.what == image_work::convolve_channels)
-            return eights ? convolve_channels<8>() : convolve_channels<1>();
+        if (step_.what == image_work::convolve_channels) {
+            if (!eights) return convolve_channels<1>();
+            return convolve_pixels(std::integer_sequence<unsigned, 3, 5, 7>());
+        }
         if (step_.what == image_work::maximum) return eights ? maximum<8>() : maximum<1>();
         return eights ? average<8>() : average<1>();
     }
@@ -109,6 +118,7 @@ public:
     launch_command bounds() const {
         image_step after = step_;
         after.from = step_.to;
+        after.what = image_work::copy;
         after.has_also = false;
         return step_kernels(call_, after, to_).scale(false, nullptr);
     }
@@ -130,7 +140,6 @@ private:
     value_view<const T> from() const { return view<const T>(step_.from); }
     value_view<const T> also() const { return step_.has_also ? view<const T>(step_.also) : value_view<const T>{}; }
     value_view<T> to() const { return view<T>(step_.to); }
-    bounds_of_step step_bounds() const { return {step_.has_bounds, step_.least, step_.most}; }
     element_grid grid(unsigned count) const {
         return {static_cast<unsigned>(step_.out.channels) / count, static_cast<unsigned>(step_.out.width),
                 static_cast<unsigned>(step_.out.height)};
@@ -179,10 +188,11 @@ private:
     }
 
     launch_command scale(bool has_factors, const T* bias) const {
-        const bool eights =
-            in_eights(step_.from, step_.to, step_.out.channels) && (!step_.has_also || is_in_eights(step_.also));
+        const bool eights = in_eights(step_.from, step_.to, step_.out.channels) &&
+                            (!step_.has_also || also_is_channel() || is_in_eights(step_.also));
         return eights ? scale<8>(has_factors, bias) : scale<1>(has_factors, bias);
     }
+    bool also_is_channel() const { return step_.also_spread == image_spread::channels; }
     template <unsigned Count>
     launch_command scale(bool has_factors, const T* bias) const {
         const float* const factors =
@@ -190,12 +200,14 @@ private:
         const float* const addends = has_factors ? factors + padded_channels(step_.out.channels) : nullptr;
         return command_of(
             elements(Count),
-            scaled_channels<T, Count>{grid(Count), from(), also(), factors, addends, bias, step_bounds(), to()}, to_);
+            scaled_channels<T, Count>{grid(Count), from(), also(), factors, addends, bias,
+                                      step_.what == image_work::multiply, also_is_channel(), end_of(step_), to()},
+            to_);
     }
     template <unsigned Count>
     launch_command maximum() const {
         return command_of(elements(Count),
-                          pooled_maximum<T, Count>{grid(Count), window(), from(), step_bounds(), to(),
+                          pooled_maximum<T, Count>{grid(Count), window(), from(), end_of(step_), to(),
                                                    -std::numeric_limits<float>::infinity()},
                           to_);
     }
@@ -205,7 +217,7 @@ private:
         constexpr std::size_t large_window = 24;
         const bool is_shared = step_.window.size.height * step_.window.size.width >= large_window;
         launch_command made = command_of(
-            elements(Count), kernel{grid(Count), window(), step_.counts_padding, from(), step_bounds(), to()}, to_,
+            elements(Count), kernel{grid(Count), window(), step_.counts_padding, from(), end_of(step_), to()}, to_,
             is_shared ? threads_of_window : 1);
 #if defined(__CUDACC__)
         if (is_shared) made.device_function = reinterpret_cast<const void*>(&add_on_device<kernel, Count>);
@@ -218,7 +230,37 @@ private:
                           convolved_channels<T, Count>{grid(Count), window(), from(), also(),
                                                        reinterpret_cast<const float*>(call_.numbers + step_.numbers),
                                                        static_cast<unsigned>(padded_channels(step_.out.channels)),
-                                                       step_bounds(), to()},
+                                                       end_of(step_), to()},
+                          to_);
+    }
+    // Several pixels in one thread, where a kernel has such windows.
+    template <unsigned... Taps>
+    launch_command convolve_pixels(std::integer_sequence<unsigned, Taps...>) const {
+        const image_window& of = step_.window;
+        const bool is_even = of.size.height == of.size.width && of.dilation.height == 1 && of.dilation.width == 1;
+        launch_command made;
+        const auto use = [&]<unsigned Size>() {
+            if (!is_even || of.size.width != Size || of.stride.width > 2) return false;
+            // With fewer threads than this, more of them are worth more than what they would share.
+            constexpr std::size_t few = 96 * 1024;
+            constexpr unsigned some = Size < 7 ? 4 : 2;
+            const bool is_shared = elements(8) >= some * few;
+            if (of.stride.width == 1) made = is_shared ? convolve_some<some, Size, 1>() : convolve_some<1, Size, 1>();
+            if (of.stride.width == 2) made = is_shared ? convolve_some<some, Size, 2>() : convolve_some<1, Size, 2>();
+            return true;
+        };
+        return (use.template operator()<Taps>() || ...) ? made : convolve_channels<8>();
+    }
+    template <unsigned Pixels, unsigned Taps, unsigned Stride>
+    launch_command convolve_some() const {
+        element_grid groups = grid(8);
+        groups.width = (groups.width + Pixels - 1) / Pixels;
+        const std::size_t count = call_.images * groups.height * groups.width * groups.vectors;
+        return command_of(count,
+                          convolved_channel_pixels<T, 8, Pixels, Taps, Stride>{
+                              groups, window(), static_cast<unsigned>(step_.out.width), from(), also(),
+                              reinterpret_cast<const float*>(call_.numbers + step_.numbers),
+                              static_cast<unsigned>(padded_channels(step_.out.channels)), end_of(step_), to()},
                           to_);
     }
     launch_command convolve() const {
@@ -230,7 +272,7 @@ private:
                                  reinterpret_cast<const T*>(filters + form.bias),
                                  static_cast<unsigned>(step_.in.channels / step_.groups),
                                  static_cast<unsigned>(form.channels),
-                                 static_cast<unsigned>(step_.out.channels / step_.groups), step_bounds(), to()},
+                                 static_cast<unsigned>(step_.out.channels / step_.groups), end_of(step_), to()},
             to_);
     }
 

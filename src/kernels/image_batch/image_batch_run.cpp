@@ -28,7 +28,7 @@ void step_run::operator()(const image_step& step, const convolution_way& by) con
                                     on_);
     }
     if (by.ends_apart) return launch(batch_end_command(call_, step, closure));
-    if (step.has_bounds && !has_relu(step)) launch(batch_bounds_command(call_, step, closure));
+    if (step.curve || (step.has_bounds && !has_relu(step))) launch(batch_bounds_command(call_, step, closure));
 }
 
 void step_run::launch(const launch_command& command) const {

@@ -6,10 +6,12 @@
 #include <cstddef>
 #include <type_traits>
 
+#include "kernels/image_batch/image_batch_end.hpp"
 #include "sluice/base/detail/is_nan.hpp"
 #include "sluice/base/half.hpp"
 #include "sluice/base/kernel.hpp"
 #include "sluice/kernels/detail/elements.hpp"
+#include "sluice/kernels/detail/tile_threads.hpp"
 
 namespace sluice::kernels {
 inline namespace SLUICE_LAUNCH_ABI {
@@ -87,18 +89,6 @@ struct element_grid {
     }
 };
 
-struct bounds_of_step {
-    bool are_there;
-    float least, most;
-
-    // As fmax and fmin would, but NaN stays.
-    SLUICE_KERNEL float operator()(float x) const {
-        if (!are_there) return x;
-        x = x < least ? least : x;
-        return x > most ? most : x;
-    }
-};
-
 struct window_form {
     unsigned height, width, down, across, dilation_down, dilation_across;
     int top, left;                 // padding
@@ -119,14 +109,15 @@ struct window_form {
 
 // --- steps -------------------------------------------------------------------------------------------------------
 
-// out = x * factors + addends + bias + also, in its bounds; what is null is left out.
+// out = x * factors + addends + bias + also, or x * also, and its end; what is null is left out.
 template <typename T, unsigned Count>
 struct scaled_channels {
     element_grid grid;
     value_view<const T> x, also;
     const float *factors, *addends;
     const T* bias;
-    bounds_of_step bounds;
+    bool multiplies, also_is_channel;  // the first channel of `also` meets all
+    step_end end;
     value_view<T> out;
 
     SLUICE_KERNEL void operator()(unsigned index) const {
@@ -145,10 +136,15 @@ struct scaled_channels {
             for (unsigned i = 0; i < Count; ++i) made[i] += other[i];
         }
         if (also.first != nullptr) {
-            read_channels(also.at(at.image, at.y, at.x, channel), other);
-            for (unsigned i = 0; i < Count; ++i) made[i] += other[i];
+            if (also_is_channel) {
+                const float one = widened(*also.at(at.image, at.y, at.x, 0));
+                for (unsigned i = 0; i < Count; ++i) other[i] = one;
+            } else {
+                read_channels(also.at(at.image, at.y, at.x, channel), other);
+            }
+            for (unsigned i = 0; i < Count; ++i) made[i] = multiplies ? made[i] * other[i] : made[i] + other[i];
         }
-        for (unsigned i = 0; i < Count; ++i) made[i] = bounds(made[i]);
+        for (unsigned i = 0; i < Count; ++i) made[i] = end(made[i]);
         write_channels(made, out.at(at.image, at.y, at.x, channel));
     }
 };
@@ -158,7 +154,7 @@ struct pooled_maximum {
     element_grid grid;
     window_form window;
     value_view<const T> x;
-    bounds_of_step bounds;
+    step_end end;
     value_view<T> out;
     float least;  // -infinity
 
@@ -177,7 +173,7 @@ struct pooled_maximum {
                     made[i] = other[i] > made[i] || sluice::detail::is_nan(other[i]) ? other[i] : made[i];
             }
         }
-        for (unsigned i = 0; i < Count; ++i) made[i] = bounds(made[i]);
+        for (unsigned i = 0; i < Count; ++i) made[i] = end(made[i]);
         write_channels(made, out.at(at.image, at.y, at.x, channel));
     }
 };
@@ -188,7 +184,7 @@ struct pooled_average {
     window_form window;
     bool counts_padding;
     value_view<const T> x;
-    bounds_of_step bounds;
+    step_end last;
     value_view<T> out;
 
     // Several threads may share a window: each adds every `step`-th pixel, from the one with its number on.
@@ -212,7 +208,7 @@ struct pooled_average {
     SLUICE_KERNEL void end(unsigned index, const float (&sums)[Count], unsigned count) const {
         const auto at = grid(index);
         float made[Count];
-        for (unsigned i = 0; i < Count; ++i) made[i] = bounds(sums[i] / static_cast<float>(count));
+        for (unsigned i = 0; i < Count; ++i) made[i] = last(sums[i] / static_cast<float>(count));
         write_channels(made, out.at(at.image, at.y, at.x, at.vector * Count));
     }
     SLUICE_KERNEL void operator()(unsigned index) const {
@@ -231,7 +227,7 @@ struct convolved_channels {
     value_view<const T> x, also;
     const float* filters;  // [taps][columns], then the biases
     unsigned columns;
-    bounds_of_step bounds;
+    step_end end;
     value_view<T> out;
 
     SLUICE_KERNEL void operator()(unsigned index) const {
@@ -253,8 +249,63 @@ struct convolved_channels {
             read_channels(also.at(at.image, at.y, at.x, channel), other);
             for (unsigned i = 0; i < Count; ++i) made[i] += other[i];
         }
-        for (unsigned i = 0; i < Count; ++i) made[i] = bounds(made[i]);
+        for (unsigned i = 0; i < Count; ++i) made[i] = end(made[i]);
         write_channels(made, out.at(at.image, at.y, at.x, channel));
+    }
+};
+
+// The same for some neighbouring pixels of a row at once, whose windows of `Taps` rows and columns, without dilation,
+// are `Stride` pixels apart: a column of filters and a pixel that several windows have are read once.
+template <typename T, unsigned Count, unsigned Pixels, unsigned Taps, unsigned Stride>
+struct convolved_channel_pixels {
+    element_grid grid;  // its width counts groups of pixels
+    window_form window;
+    unsigned width;  // of the output
+    value_view<const T> x, also;
+    const float* filters;  // [taps][columns], then the biases
+    unsigned columns;
+    step_end end;
+    value_view<T> out;
+
+    SLUICE_KERNEL void operator()(unsigned index) const {
+        const auto at = grid(index);
+        const unsigned channel = at.vector * Count, first = at.x * Pixels;
+        const int left = window.column(first, 0);
+        float made[Pixels][Count];
+        read_channels(filters + std::size_t{Taps} * Taps * columns + channel, made[0]);
+        for (unsigned p = 1; p < Pixels; ++p)
+            for (unsigned i = 0; i < Count; ++i) made[p][i] = made[0][i];
+        SLUICE_UNROLL
+        for (unsigned r = 0; r < Taps; ++r) {
+            const int row = window.row(at.y, r);
+            if (!window.has(row, 0)) continue;
+            float factors[Taps][Count];
+            SLUICE_UNROLL
+            for (unsigned s = 0; s < Taps; ++s)
+                read_channels(filters + std::size_t{r * Taps + s} * columns + channel, factors[s]);
+            const T* const line = x.at(at.image, static_cast<unsigned>(row), 0, channel);
+            SLUICE_UNROLL
+            for (unsigned k = 0; k < (Pixels - 1) * Stride + Taps; ++k) {
+                const int column = left + static_cast<int>(k);
+                if (column < 0 || static_cast<unsigned>(column) >= window.in_width) continue;
+                float other[Count];
+                read_channels(line + static_cast<unsigned>(column) * x.pixel, other);
+                SLUICE_UNROLL
+                for (unsigned p = 0; p < Pixels; ++p) {
+                    if (k < p * Stride || k - p * Stride >= Taps) continue;
+                    for (unsigned i = 0; i < Count; ++i) made[p][i] += other[i] * factors[k - p * Stride][i];
+                }
+            }
+        }
+        for (unsigned p = 0; p < Pixels && first + p < width; ++p) {
+            if (also.first != nullptr) {
+                float other[Count];
+                read_channels(also.at(at.image, at.y, first + p, channel), other);
+                for (unsigned i = 0; i < Count; ++i) made[p][i] += other[i];
+            }
+            for (unsigned i = 0; i < Count; ++i) made[p][i] = end(made[p][i]);
+            write_channels(made[p], out.at(at.image, at.y, first + p, channel));
+        }
     }
 };
 
@@ -267,7 +318,7 @@ struct convolved_element {
     const T *filters, *bias;
     unsigned channels, filter_channels;  // that a filter reads, and that it has in memory
     unsigned filters_of_group;
-    bounds_of_step bounds;
+    step_end end;
     value_view<T> out;
 
     SLUICE_KERNEL void operator()(unsigned index) const {
@@ -285,7 +336,7 @@ struct convolved_element {
             }
         }
         if (also.first != nullptr) sum += widened(*also.at(at.image, at.y, at.x, k));
-        *out.at(at.image, at.y, at.x, k) = narrowed<T>(bounds(sum));
+        *out.at(at.image, at.y, at.x, k) = narrowed<T>(end(sum));
     }
 };
 

@@ -92,7 +92,7 @@ std::optional<cuda::fused_convolution> convolution_of(const image_step& step, st
 }  // namespace
 
 bool has_relu(const image_step& step) {
-    return step.has_bounds && step.least == 0 && step.most == std::numeric_limits<float>::infinity();
+    return !step.curve && step.has_bounds && step.least == 0 && step.most == std::numeric_limits<float>::infinity();
 }
 
 std::string convolution_way::text() const {
@@ -110,7 +110,8 @@ std::size_t convolution_way::workspace_bytes() const {
 }
 
 step_key key_of(const image_step& step, std::size_t images, short_type type) {
-    return {product_of(step, images, type), convolution_of(step, images, type, true)};
+    const bool has_other_end = step.curve || (step.has_bounds && !has_relu(step));
+    return {product_of(step, images, type), convolution_of(step, images, type, true), has_other_end};
 }
 
 std::vector<convolution_way> ways_of(const step_key& key, const image_step& step, std::size_t images, short_type type,
@@ -127,19 +128,19 @@ std::vector<convolution_way> ways_of(const step_key& key, const image_step& step
             found.back().tile = each;
         }
     }
-    if (key.first) {
-        for (auto& each : libraries.products.plans(*key.first, products)) {
+    if (std::get<0>(key)) {
+        for (auto& each : libraries.products.plans(*std::get<0>(key), products)) {
             found.emplace_back();
             found.back().product = std::move(each);
         }
     }
-    if (!key.second || (is_late && !found.empty())) return found;
+    if (!std::get<1>(key) || (is_late && !found.empty())) return found;
     const std::size_t others = found.size();
-    for (auto& each : libraries.convolutions.plans(*key.second, convolutions)) {
+    for (auto& each : libraries.convolutions.plans(*std::get<1>(key), convolutions)) {
         found.emplace_back();
         found.back().convolution = std::move(each);
     }
-    if (found.size() != others || key.first) return found;
+    if (found.size() != others || std::get<0>(key)) return found;
     for (auto& each : libraries.convolutions.plans(*convolution_of(step, images, type, false), convolutions)) {
         found.emplace_back();
         found.back().convolution = std::move(each);

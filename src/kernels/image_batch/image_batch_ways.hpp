@@ -6,7 +6,7 @@
 #include <memory>
 #include <optional>
 #include <string>
-#include <utility>
+#include <tuple>
 #include <vector>
 
 #include "cuda/fused_convolutions.hpp"
@@ -40,9 +40,9 @@ struct convolution_way {
 // Whether a step's bounds are those of relu.
 bool has_relu(const image_step& step);
 
-// What the libraries are asked for: a product where the step is one, and a convolution with its end. Two steps with
-// equal keys are carried out in the same way.
-using step_key = std::pair<std::optional<cuda::pixel_product>, std::optional<cuda::fused_convolution>>;
+// What the libraries are asked for: a product where the step is one, and a convolution with its end; and whether a
+// kernel follows them, for an end that they do not have. Two steps with equal keys are carried out in the same way.
+using step_key = std::tuple<std::optional<cuda::pixel_product>, std::optional<cuda::fused_convolution>, bool>;
 step_key key_of(const image_step& step, std::size_t images, short_type type);
 
 // The ways that may be tried. `is_late`: there is no more time for trials, so only the libraries' first proposals.

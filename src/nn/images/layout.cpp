@@ -17,9 +17,15 @@ using kernels::image_size;
 using kernels::image_step;
 using kernels::image_work;
 
-bool is_image(const any_tensor& x) { return x.type() == io::dtype::f32 && x.shape().size() == 4 && x.elements() != 0; }
+// Images of one dimension are those of a height of 1.
+bool is_image(const any_tensor& x) {
+    return x.type() == io::dtype::f32 && (x.shape().size() == 4 || x.shape().size() == 3) && x.elements() != 0;
+}
 // Of one of its images.
-image_size size_of(const any_tensor& x) { return {x.shape()[1], x.shape()[2], x.shape()[3]}; }
+image_size size_of(const any_tensor& x) {
+    const auto& shape = x.shape();
+    return {shape[1], shape.size() == 3 ? 1 : shape[2], shape.back()};
+}
 
 class layout_maker {
 public:
@@ -34,6 +40,8 @@ public:
           windows_(recipe.works.size()) {}
 
     std::optional<image_layout> make() {
+        rank_ = shapes_[in_.inputs[0]].shape().size();
+        if (rank_ == 3 && !are_together_) return {};  // one row is not divided among workers
         if (!std::ranges::all_of(recipe_.works, [&](const recipe_work& each) { return fits(each); })) return {};
         for (const slot each : in_.inputs)
             if (!is_image(shapes_[each])) return {};
@@ -53,6 +61,7 @@ public:
         made.scratch_elements = place_roots();
         for (image_step& each : steps_) {
             for (image_place* const place : {&each.from, &each.to, &each.also}) resolve(*place);
+            if (each.also_spread == kernels::image_spread::pixels) each.also.row = each.also.pixel = 0;
         }
         made.steps = std::move(steps_);
         for (const slot each : in_.outputs) made.outputs.push_back(shapes_[each]);
@@ -88,7 +97,7 @@ private:
     // --- whether the recipe fits ---
 
     bool fits(const recipe_work& work) const {
-        const auto is_one = [&](slot each) { return is_image(shapes_[each]); };
+        const auto is_one = [&](slot each) { return is_image(shapes_[each]) && shapes_[each].shape().size() == rank_; };
         if (!is_one(work.output) || !std::ranges::all_of(work.inputs, is_one)) return false;
         const image_size out = size(work.output), in = size(work.inputs[0]);
         if (work.also != no_slot && (!is_one(work.also) || size(work.also) != out)) return false;
@@ -96,12 +105,35 @@ private:
         if (work.shuffled_groups != 0 && (!is_split(work) || shapes_[work.split].shape()[1] != work.shuffled_groups))
             return false;
         switch (work.what) {
-            case image_work::scale: return in == out && work.channels == out.channels;
+            case image_work::scale:
+                return in == out && work.channels == out.channels && (work.rank == 0 || work.rank == rank_);
             case image_work::copy: return in == out;
-            case image_work::add: return in == out && size(work.inputs[1]) == out;
+            case image_work::maximum:
+            case image_work::average: return in.channels == out.channels;
+            case image_work::add:
+            case image_work::multiply: return pair_of(work).first != no_slot;
             case image_work::shuffle: return in == out && is_split(work);
             default: return true;
         }
+    }
+
+    // What an addition or a multiplication takes: the first value has all elements.
+    struct value_pair {
+        slot first = no_slot, second = no_slot;  // none, where the values do not fit
+        kernels::image_spread spread = kernels::image_spread::none;
+    };
+    value_pair pair_of(const recipe_work& work) const {
+        using kernels::image_spread;
+        const image_size out = size(work.output);
+        for (const auto& [first, second] :
+             {std::pair{work.inputs[0], work.inputs[1]}, std::pair{work.inputs[1], work.inputs[0]}}) {
+            if (size(first) != out) continue;
+            const image_size other = size(second);
+            if (other == out) return value_pair{first, second, image_spread::none};
+            if (other == image_size{out.channels, 1, 1}) return value_pair{first, second, image_spread::pixels};
+            if (other == image_size{1, out.height, out.width}) return value_pair{first, second, image_spread::channels};
+        }
+        return {};
     }
     bool is_split(const recipe_work& work) const {
         const image_size out = size(work.output);
@@ -222,22 +254,30 @@ private:
     }
 
     // Filters of zeros give zeros; what is computed from zeros is finite in the same channels.
-    bool writes_padding(const recipe_work& work) const {
+    bool writes_padding(const recipe_work& work, const value_pair& pair) const {
         if (work.also != no_slot && !fills_memory(work.also)) return false;
         if (work.what == image_work::shuffle) return true;
         if (work.what == image_work::convolve) return work.groups == 1;
+        if (pair.first != no_slot) {
+            return fills_memory(pair.first) &&
+                   (pair.spread == kernels::image_spread::channels || fills_memory(pair.second));
+        }
         return std::ranges::all_of(work.inputs, [&](slot each) { return fills_memory(each); });
     }
 
     void write_step(const recipe_work& work, const kernels::image_window& window) {
-        if (work.also != no_slot) use(work.also);
-        if (work.what == image_work::add) use(work.inputs[1]);
-        image_step& made = begin(work.what, work.inputs[0], work.output, writes_padding(work));
-        const slot also = work.what == image_work::add ? work.inputs[1] : work.also;
+        const bool has_pair = work.what == image_work::add || work.what == image_work::multiply;
+        const value_pair pair = has_pair ? pair_of(work) : value_pair{.first = work.inputs[0], .second = work.also};
+        const slot also = pair.second;
+        if (also != no_slot) use(also);
+        image_step& made =
+            begin(work.what, pair.first, work.output, writes_padding(work, has_pair ? pair : value_pair{}));
         if (also != no_slot) {
             made.also = placed(also);
             made.has_also = true;
         }
+        made.also_spread = pair.spread;
+        made.curve = work.curve;
         if (work.bounds) {
             made.has_bounds = true;
             made.least = work.bounds->least;
@@ -419,7 +459,7 @@ private:
     const image_recipe& recipe_;
     const std::filesystem::path& path_;
     const bool are_together_;
-    std::size_t images_ = 0;
+    std::size_t images_ = 0, rank_ = 0;
     std::vector<any_tensor> shapes_;
     std::vector<value> values_;
     std::vector<std::size_t> of_root_ = std::vector<std::size_t>(values_.size());  // the channel of the root

@@ -3,7 +3,9 @@
 
 #include <algorithm>
 #include <cmath>
+#include <iterator>
 #include <limits>
+#include <map>
 #include <span>
 #include <utility>
 
@@ -19,25 +21,33 @@ constexpr float infinity = std::numeric_limits<float>::infinity();
 
 // --- what steps are ----------------------------------------------------------------------------------------------
 
-// One number for each channel of images with two dimensions.
-bool is_by_channel(const any_tensor* numbers) {
-    if (numbers == nullptr || numbers->elements() == 0) return false;
+// The dimensions of the images for which these are one number for each channel: 4 or 3; 0 where they are not. A list of
+// numbers for all of them is for images with a height and a width.
+std::size_t rank_of_channels(const any_tensor* numbers) {
+    if (numbers == nullptr || numbers->elements() == 0) return 0;
     const auto& shape = numbers->shape();
-    const bool has_images = shape.size() == 4 && shape[0] == 1;
-    return (has_images || shape.size() == 3) && shape[shape.size() - 1] == 1 && shape[shape.size() - 2] == 1;
+    const auto is_for = [&](std::size_t rank) {
+        if (shape.size() != rank && shape.size() + 1 != rank) return false;
+        const std::size_t channels = shape.size() + 1 - rank;  // its dimension
+        for (std::size_t i = 0; i < shape.size(); ++i)
+            if (i != channels && shape[i] != 1) return false;
+        return true;
+    };
+    return is_for(4) ? 4 : is_for(3) ? 3 : 0;
 }
 
 // The input of Add or Mul that is one number for each channel, or no_step.
 std::size_t channel_input(const prepared_graph& in, const step& of) {
     if (of.inputs.size() != 2 || of.opset < 7) return no_step;
     for (std::size_t i = 0; i < 2; ++i)
-        if (is_by_channel(constant_input(in, of, i))) return i;
+        if (rank_of_channels(constant_input(in, of, i)) != 0) return i;
     return no_step;
 }
 
 bool is_convolution(const prepared_graph& in, const step& of) {
     const any_tensor* const filters = constant_input(in, of, 1);
-    if (!is(of, "Conv") || filters == nullptr || filters->shape().size() != 4 || filters->elements() == 0) return false;
+    if (!is(of, "Conv") || filters == nullptr || filters->elements() == 0) return false;
+    if (filters->shape().size() != 4 && filters->shape().size() != 3) return false;
     const std::int64_t groups = integer(of, "group", 1);
     if (groups < 1 || filters->shape()[0] % static_cast<std::size_t>(groups) != 0) return false;
     if (of.inputs.size() < 3 || of.inputs[2] == no_slot) return true;
@@ -60,8 +70,43 @@ std::optional<image_bounds> bounds_of(const prepared_graph& in, const step& of) 
     return image_bounds{*least, *most};
 }
 
-bool is_pooling(const step& of) {
-    return is(of, "MaxPool") || is(of, "AveragePool") || is(of, "GlobalAveragePool") || is(of, "GlobalMaxPool");
+std::optional<kernels::image_curve> curve_of(const step& of) {
+    using enum kernels::image_curve_kind;
+    if (of.opset < 6) return {};  // LeakyRelu and HardSigmoid had other attributes
+    if (is(of, "Sigmoid")) return kernels::image_curve{.kind = sigmoid};
+    if (is(of, "Tanh")) return kernels::image_curve{.kind = tanh};
+    if (is(of, "LeakyRelu")) return kernels::image_curve{.kind = leaky, .slope = real(of, "alpha", 0.01f)};
+    if (is(of, "Swish"))
+        return kernels::image_curve{.kind = sigmoid, .times_input = true, .slope = real(of, "alpha", 1)};
+    if (is(of, "HardSigmoid"))
+        return kernels::image_curve{
+            .kind = hard_sigmoid, .slope = real(of, "alpha", 0.2f), .offset = real(of, "beta", 0.5f)};
+    if (is(of, "HardSwish"))
+        return kernels::image_curve{.kind = hard_sigmoid, .times_input = true, .slope = 1.0f / 6, .offset = 0.5f};
+    return {};
+}
+
+// Whether it is the mean of all pixels of images, which stay images of one pixel.
+bool is_mean_of_image(const prepared_graph& in, const step& of) {
+    if (!is(of, "ReduceMean") || integer(of, "keepdims", 1) != 1) return false;
+    std::vector<std::int64_t> axes;
+    if (const auto* const given = of.from->find<std::vector<std::int64_t>>("axes")) axes = *given;
+    if (of.inputs.size() > 1 && of.inputs[1] != no_slot) {
+        const auto found = in.constants.find(of.inputs[1]);
+        if (found == in.constants.end() || !found->second.is_on_host() || found->second.type() != io::dtype::i64)
+            return false;
+        const std::span<const std::int64_t> given = found->second.values<std::int64_t>();
+        axes.assign(given.begin(), given.end());
+    }
+    std::ranges::sort(axes);
+    // (Of images of another rank these are other axes; then the shapes do not fit the layout.)
+    using list = std::vector<std::int64_t>;
+    return axes == list{2, 3} || axes == list{-2, -1};
+}
+
+bool is_pooling(const prepared_graph& in, const step& of) {
+    return is(of, "MaxPool") || is(of, "AveragePool") || is(of, "GlobalAveragePool") || is(of, "GlobalMaxPool") ||
+           is_mean_of_image(in, of);
 }
 
 bool is_same(const step& of) {
@@ -89,11 +134,13 @@ image_role role_of(const prepared_graph& in, const std::vector<std::size_t>& rea
         if (of.inputs.size() != 2 || of.opset < (is(of, "Sum") ? 8 : 7)) return image_role::none;
         if (!is(of, "Sum") && channel_input(in, of) != no_step) return image_role::scale;
         const bool has_constant = in.constants.contains(of.inputs[0]) || in.constants.contains(of.inputs[1]);
-        return is(of, "Mul") || has_constant ? image_role::none : image_role::addition;
+        if (has_constant) return image_role::none;
+        return is(of, "Mul") ? image_role::multiplication : image_role::addition;
     }
     if (is(of, "Relu") || (is(of, "Clip") && of.opset >= 6))
         return bounds_of(in, of) ? image_role::bounds : image_role::none;
-    if (is_pooling(of)) return image_role::pooling;
+    if (curve_of(of)) return image_role::curve;
+    if (is_pooling(in, of)) return image_role::pooling;
     if (is(of, "Concat")) return integer(of, "axis", 0) == 1 ? image_role::concatenation : image_role::none;
     if (is_same(of)) return image_role::same;
     return is(of, "Reshape") || is(of, "Transpose") ? image_role::reshape : image_role::none;
@@ -128,6 +175,7 @@ struct draft {
     std::vector<float> filters;        // [filters, channels, height, width]
     std::vector<double> factors = {};  // of each channel: of the filters, or of scale
     std::vector<double> addends = {};
+    bool is_dropped = false;  // another draft computes it too
 };
 
 class recipe_maker {
@@ -135,12 +183,17 @@ public:
     recipe_maker(const prepared_graph& in, number_packer& numbers)
         : in_(in), numbers_(numbers), readers_(only_readers(in)), same_(in.slots), givers_(in.slots, no_step) {
         for (slot i = 0; i < in.slots; ++i) same_[i] = i;
+        std::vector<slot> read = in.outputs;
+        for (const step& each : in.steps) std::ranges::copy(each.inputs, std::back_inserter(read));
+        for (const slot each : read)
+            if (each != no_slot) ++uses_[each];
     }
 
     image_recipe make() {
         for (std::size_t i = 0; i < in_.steps.size(); ++i) add(i);
         image_recipe made;
         for (draft& each : drafts_) {
+            if (each.is_dropped) continue;
             pack(each);
             made.works.push_back(std::move(each.work));
         }
@@ -176,7 +229,9 @@ private:
             case image_role::convolution: return add_convolution(at);
             case image_role::scale: return add_scale(at);
             case image_role::bounds: return add_bounds(at);
+            case image_role::curve: return add_curve(at, input(of, 0), *curve_of(of), at);
             case image_role::addition: return add_addition(at);
+            case image_role::multiplication: return add_multiplication(at);
             case image_role::same: return join_same(at);
             case image_role::pooling: {
                 const bool is_maximum = is(of, "MaxPool") || is(of, "GlobalMaxPool");
@@ -207,6 +262,7 @@ private:
         const slot value = input(in_.steps[at], 0), same = in_.steps[at].outputs[0];
         same_[same] = value;
         readers_[value] = readers_[value] == at ? readers_[same] : several_steps;
+        uses_[value] += uses_[same] - 1;
     }
 
     // The filters before it are written in the order that the shuffle gives their channels. Whether that is possible.
@@ -248,6 +304,7 @@ private:
     struct channel_numbers {
         std::size_t input;
         std::vector<double> factors, addends;
+        std::size_t rank = 0;  // of the images
     };
     channel_numbers numbers_of(const step& of) const {
         const auto list = [&](std::size_t i) {
@@ -258,8 +315,15 @@ private:
         const std::size_t constant = channel_input(in_, of);
         std::vector<double> given = list(constant);
         const std::size_t count = given.size();
-        if (is(of, "Mul")) return {1 - constant, std::move(given), std::vector<double>(count, 0.0)};
-        return {1 - constant, std::vector<double>(count, 1.0), std::move(given)};
+        const std::size_t rank = rank_of_channels(constant_input(in_, of, constant));
+        if (is(of, "Mul")) return {1 - constant, std::move(given), std::vector<double>(count, 0.0), rank};
+        return {1 - constant, std::vector<double>(count, 1.0), std::move(given), rank};
+    }
+    // Whether the draft, which has factors, gives images of this rank.
+    bool fits_rank(const draft& of, std::size_t rank) const {
+        if (rank == 0) return true;
+        if (of.work.what == image_work::scale) return of.work.rank == rank;
+        return constant_input(in_, in_.steps[of.work.step], 1)->shape().size() == rank;
     }
 
     static bool are_finite(const std::vector<double>& numbers) {
@@ -273,8 +337,9 @@ private:
         channel_numbers numbers = numbers_of(of);
         const slot from = input(of, numbers.input);
         draft* const before = only_giver(from, at);
-        if (before != nullptr && !before->factors.empty() && !before->work.bounds && before->work.also == no_slot &&
-            before->work.shuffled_groups == 0 && before->factors.size() == numbers.factors.size()) {
+        if (before != nullptr && !before->factors.empty() && !before->work.bounds && !before->work.curve &&
+            before->work.also == no_slot && before->work.shuffled_groups == 0 &&
+            before->factors.size() == numbers.factors.size() && fits_rank(*before, numbers.rank)) {
             std::vector<double> factors = before->factors, addends = before->addends;
             for (std::size_t c = 0; c < factors.size(); ++c) {
                 factors[c] *= numbers.factors[c];
@@ -289,6 +354,7 @@ private:
         draft& made = begin(at, image_work::scale, of.outputs[0]);
         made.work.inputs = {from};
         made.work.channels = numbers.factors.size();
+        made.work.rank = numbers.rank;
         made.factors = std::move(numbers.factors);
         made.addends = std::move(numbers.addends);
     }
@@ -296,6 +362,7 @@ private:
     static bool takes_bounds(const draft* of) {
         return of != nullptr && !of->work.is_concatenation && of->work.what != image_work::shuffle;
     }
+    static bool takes_curve(const draft* of) { return takes_bounds(of) && !of->work.bounds && !of->work.curve; }
     static void narrow(draft& of, const image_bounds& next) {
         auto& bounds = of.work.bounds;
         bounds = bounds ? image_bounds{std::clamp(bounds->least, next.least, next.most),
@@ -303,28 +370,66 @@ private:
                         : next;
     }
 
-    void add_bounds(std::size_t at) {
-        const step& of = in_.steps[at];
-        const image_bounds next = *bounds_of(in_, of);
-        const slot from = input(of, 0);
-        draft* const before = only_giver(from, at);
-        if (takes_bounds(before)) {
-            narrow(*before, next);
-            return continues(*before, of.outputs[0]);
-        }
-        // Those of a concatenation are those of its parts, where nothing else reads them.
-        if (before != nullptr && before->work.is_concatenation) {
-            std::vector<draft*> parts;
-            parts.reserve(before->work.inputs.size());
-            for (const slot each : before->work.inputs) parts.push_back(only_giver(each, before->work.step));
-            if (std::ranges::all_of(parts, takes_bounds)) {
-                for (draft* const each : parts) narrow(*each, next);
-                return continues(*before, of.outputs[0]);
-            }
-        }
-        draft& made = begin(at, image_work::copy, of.outputs[0]);
+    // The drafts of which what follows `value` becomes a part: its giver, or those of the parts of a concatenation.
+    // Nothing else reads them, and `takes` is true of each. Empty where there are none.
+    template <typename Takes>
+    std::vector<draft*> drafts_before(slot value, std::size_t reader, const Takes& takes) {
+        draft* const before = only_giver(value, reader);
+        if (takes(before)) return {before};
+        if (before == nullptr || !before->work.is_concatenation) return {};
+        std::vector<draft*> parts;
+        parts.reserve(before->work.inputs.size());
+        for (const slot each : before->work.inputs) parts.push_back(only_giver(each, before->work.step));
+        return std::ranges::all_of(parts, takes) ? parts : std::vector<draft*>();
+    }
+    draft& begin_copy(std::size_t at, slot from) {
+        draft& made = begin(at, image_work::copy, in_.steps[at].outputs[0]);
         made.work.inputs = {from};
-        made.work.bounds = next;
+        return made;
+    }
+
+    void add_bounds(std::size_t at) {
+        const image_bounds next = *bounds_of(in_, in_.steps[at]);
+        const slot from = input(in_.steps[at], 0);
+        const std::vector<draft*> before = drafts_before(from, at, &takes_bounds);
+        if (before.empty()) {
+            begin_copy(at, from).work.bounds = next;
+            return;
+        }
+        for (draft* const each : before) narrow(*each, next);
+        continues(*only_giver(from, at), in_.steps[at].outputs[0]);
+    }
+
+    // `reader`: the only step that reads `from`, perhaps together with the step of the curve.
+    void add_curve(std::size_t at, slot from, const kernels::image_curve& curve, std::size_t reader) {
+        const std::vector<draft*> before = drafts_before(from, reader, &takes_curve);
+        if (before.empty()) {
+            begin_copy(at, from).work.curve = curve;
+            return;
+        }
+        for (draft* const each : before) each->work.curve = curve;
+        continues(*only_giver(from, reader), in_.steps[at].outputs[0]);
+    }
+
+    // x times a curve of x is another curve.
+    bool join_curve(std::size_t at, slot x, slot curved) {
+        draft* const giver = only_giver(curved, at);
+        if (giver == nullptr || giver->work.what != image_work::copy || giver->work.is_concatenation) return false;
+        const recipe_work& work = giver->work;
+        if (!work.curve || work.curve.times_input || work.bounds || work.inputs[0] != x) return false;
+        kernels::image_curve curve = work.curve;
+        curve.times_input = true;
+        if (uses_[x] == 2) readers_[x] = at;  // the other one was the curve
+        giver->is_dropped = true;
+        add_curve(at, x, curve, at);
+        return true;
+    }
+
+    void add_multiplication(std::size_t at) {
+        const step& of = in_.steps[at];
+        const slot a = input(of, 0), b = input(of, 1);
+        if (join_curve(at, a, b) || join_curve(at, b, a)) return;
+        begin(at, image_work::multiply, of.outputs[0]).work.inputs = {a, b};
     }
 
     void add_addition(std::size_t at) {
@@ -332,7 +437,7 @@ private:
         const slot a = input(of, 0), b = input(of, 1);
         draft *first = a == b ? nullptr : only_giver(a, at), *second = a == b ? nullptr : only_giver(b, at);
         const auto may_add = [](const draft* to) {
-            return to != nullptr && !to->work.bounds && to->work.also == no_slot &&
+            return to != nullptr && !to->work.bounds && !to->work.curve && to->work.also == no_slot &&
                    (to->work.what == image_work::convolve || to->work.what == image_work::convolve_channels);
         };
         const auto is_before = [&](slot value, const draft& than) {
@@ -357,7 +462,7 @@ private:
             const std::size_t of_filter = each.filters.size() / shape[0];
             for (std::size_t i = 0; i < each.filters.size(); ++i)
                 each.filters[i] = static_cast<float>(each.filters[i] * each.factors[i / of_filter]);
-            const size_2d window{shape[2], shape[3]};
+            const size_2d window{shape.size() == 3 ? 1 : shape[2], shape.back()};
             work.numbers =
                 work.what == image_work::convolve_channels
                     ? numbers_.add_channel_filters(each.filters, addends, window)
@@ -369,8 +474,9 @@ private:
     const prepared_graph& in_;
     number_packer& numbers_;
     std::vector<std::size_t> readers_;
-    std::vector<slot> same_;           // the value that is meant
-    std::vector<std::size_t> givers_;  // the draft that gives the value
+    std::vector<slot> same_;            // the value that is meant
+    std::vector<std::size_t> givers_;   // the draft that gives the value
+    std::map<slot, std::size_t> uses_;  // how often the value is read
     std::vector<draft> drafts_;
 };
 

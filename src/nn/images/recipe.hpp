@@ -26,9 +26,11 @@ struct recipe_work {
     // shuffle, and convolve with a shuffle after it: the value whose second dimension is the number of groups
     slot split = no_slot;
     std::size_t shuffled_groups = 0;  // of convolve: the number of groups for which its filters are in another order
+    kernels::image_curve curve = {};  // before the bounds
     std::optional<image_bounds> bounds = {};
     std::size_t numbers = 0;   // place
     std::size_t channels = 0;  // of scale
+    std::size_t rank = 0;      // of scale: dimensions of the images that its constants are for; 0: of any
     std::size_t groups = 1;    // of convolve
 };
 
@@ -62,8 +64,10 @@ enum class image_role : unsigned char {
     convolution,
     scale,  // by constants, one for each channel
     bounds,
+    curve,
     pooling,
     addition,
+    multiplication,
     concatenation,
     same,    // gives its input
     reshape  // part of a shuffle

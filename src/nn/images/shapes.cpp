@@ -41,13 +41,15 @@ std::vector<any_tensor> image_shapes(const prepared_graph& in, const std::filesy
 
 kernels::image_window image_window_of(const step& of, const kernels::image_size& from,
                                       const std::filesystem::path& path, std::vector<any_tensor>& shapes) {
-    if (is(of, "GlobalAveragePool") || is(of, "GlobalMaxPool")) return {.size = {from.height, from.width}};
+    if (is(of, "GlobalAveragePool") || is(of, "GlobalMaxPool") || is(of, "ReduceMean"))
+        return {.size = {from.height, from.width}};
     operators::window_grid grid;
     with_node(of, path, shapes, [&](node_call& in) {
         if (is(of, "Conv")) {
             grid = operators::convolution_of(in, in.input(0), in.input(1)).grid;
         } else {
-            const auto size = operators::window_numbers(in, "kernel_shape", 2, 1, 1);
+            const std::size_t rank = operators::window_rank(in, in.input(0));
+            const auto size = operators::window_numbers(in, "kernel_shape", rank, 1, 1);
             grid = operators::windows_of(in, std::span(in.input(0).shape()).subspan(2), size, true);
         }
     });
