@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The steps of a prepared network, as users see them.
+#include <iterator>
 #include <memory>
 #include <string>
 #include <utility>
@@ -54,6 +55,12 @@ std::vector<network_step> steps_of(const prepared_graph& in) {
 
 }  // namespace
 
-std::vector<network_step> network::steps() const { return steps_of(made_->body()); }
+std::vector<network_step> network::steps() const {
+    std::vector<network_step> made;
+    if (made_->front() != nullptr) made = steps_of(made_->front()->body());
+    std::vector<network_step> rest = steps_of(made_->body());
+    made.insert(made.end(), std::make_move_iterator(rest.begin()), std::make_move_iterator(rest.end()));
+    return made;
+}
 
 }  // namespace sluice::nn

@@ -11,6 +11,7 @@
 #include "nn/images/stretch.hpp"
 #include "nn/node_checks.hpp"
 #include "nn/operators/run_memory.hpp"
+#include "nn/passes/fixed_part.hpp"
 #include "nn/passes/passes.hpp"
 #include "nn/passes/steps.hpp"
 #include "sluice/base/error.hpp"
@@ -170,13 +171,6 @@ private:
 };
 
 // --- what is needed on the host -------------------------------------------------------------------------------
-
-bool takes_on_host(const step& in, std::size_t input) {
-    return (in.what->host_inputs & operators::input_bit(input)) != 0;
-}
-bool takes_shape_only(const step& in, std::size_t input) {
-    return (in.what->shape_inputs & operators::input_bit(input)) != 0;
-}
 
 // How the values of a node and of its inner graph belong together.
 class inner_values {
@@ -515,6 +509,44 @@ prepared_network::prepared_network(model from, const network_options& options, e
     : model_(std::move(from)), known_(options.own), direct_(std::make_unique<direct_calls>(*this, context.device())) {
     body_ = preparation(model_, known_).prepare();
     find_host_values(body_);
+    take_front(options, context);
+    complete(options, context);
+    if (front_ == nullptr) return;
+    rounding_.rounded += front_->rounding_.rounded;
+    rounding_.quantized += front_->rounding_.quantized;
+    rounding_.kept.insert(rounding_.kept.begin(), front_->rounding_.kept.begin(), front_->rounding_.kept.end());
+}
+
+prepared_network::prepared_network(model names, prepared_graph body, const network_options& options,
+                                   execution_context& context)
+    : model_(std::move(names)),
+      known_(options.own),
+      body_(std::move(body)),
+      direct_(std::make_unique<direct_calls>(*this, context.device())) {
+    find_host_values(body_);
+    complete(options, context);
+}
+
+// On a CPU. A GPU's numbers would have to come to the host before the rest is submitted, which needs a wait there.
+void prepared_network::take_front(const network_options& options, execution_context& context) {
+    // Views of the inputs are what it is called with, and have so many dimensions.
+    const auto fits = [](const value_info& each) {
+        return each.shape && each.shape->size() <= view_form::most_dimensions;
+    };
+    if (context.device().kind() != device_kind::cpu || !std::ranges::all_of(model_.body.inputs, fits)) return;
+    std::optional<prepared_graph> part = take_fixed_part(body_);
+    if (!part) return;
+    model names{.path = model_.path, .opsets = model_.opsets, .producer = model_.producer, .body = {}};
+    for (const slot each : part->inputs) {
+        front_inputs_.push_back(static_cast<std::size_t>(std::ranges::find(body_.inputs, each) - body_.inputs.begin()));
+        names.body.inputs.push_back(model_.body.inputs[front_inputs_.back()]);
+    }
+    for (const slot each : part->outputs) names.body.outputs.push_back({.name = part->names[each], .shape = {}});
+    for (const auto& [name, value] : model_.body.constants) names.body.constants.emplace(name, value);
+    front_.reset(new prepared_network(std::move(names), std::move(*part), options, context));
+}
+
+void prepared_network::complete(const network_options& options, execution_context& context) {
     most_folded_bytes_ = always_folded_bytes + folded_bytes_of_one * bytes_of_constants(model_.body);
     fold(body_, false, folding::all_but_dequantized);
     rounding_.quantized = fuse_quantized_products(body_, context);
@@ -679,9 +711,27 @@ void prepared_network::require_fitting(const std::vector<any_tensor>& inputs) co
     }
 }
 
+// What the front gives, as inputs after the others. It runs at once, as every step does whose numbers the host needs.
+void prepared_network::add_front_values(operators::place where, std::vector<any_tensor>& inputs) const {
+    std::vector<any_tensor> given;
+    for (const std::size_t each : front_inputs_) given.push_back(inputs[each]);
+    const bool has_numbers =
+        std::ranges::all_of(given, [](const any_tensor& each) { return each.is_on_host() || each.elements() == 0; });
+    std::vector<any_tensor> values;
+    if (where == operators::place::device || (where == operators::place::nowhere && has_numbers)) {
+        std::vector<input_view> views;
+        for (const any_tensor& each : given) views.emplace_back(each.type(), each.bytes().data(), each.shape());
+        values = front_->answer(views);
+    } else {
+        values = front_->run(nullptr, where, std::move(given));
+    }
+    inputs.insert(inputs.end(), values.begin(), values.end());
+}
+
 std::vector<any_tensor> prepared_network::run(execution_context* context, place where, std::vector<any_tensor> inputs,
                                               std::vector<operators::device_check>* checks) const {
     require_fitting(inputs);
+    if (front_ != nullptr) add_front_values(where, inputs);
     operators::run_memory memory;
     return graph_run(model_, context, checks)(body_, std::move(inputs), nullptr, where);
 }

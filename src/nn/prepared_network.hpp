@@ -84,8 +84,10 @@ public:
 
     const model& from() const noexcept { return model_; }
     bool is_host_input(std::size_t input) const noexcept { return body_.needed_on_host[body_.inputs[input]]; }
-    std::size_t commands() const noexcept { return body_.steps.size(); }
+    std::size_t commands() const noexcept { return body_.steps.size() + (front_ ? front_->commands() : 0); }
     const prepared_graph& body() const noexcept { return body_; }
+    // The steps before shapes depend on numbers, where the host needs what they give (passes/fixed_part.hpp); or null.
+    const prepared_network* front() const noexcept { return front_.get(); }
     const rounding_report& rounding() const noexcept { return rounding_; }
 
     // Checks that a GPU makes are noted in `checks`, unless it is null.
@@ -96,6 +98,11 @@ public:
     std::vector<any_tensor> answer(std::span<const input_view> inputs) const;
 
 private:
+    // The front of another network, whose model lives longer; `names` has only the names of inputs and outputs.
+    prepared_network(model names, prepared_graph body, const network_options& options, execution_context& context);
+    void take_front(const network_options& options, execution_context& context);
+    void complete(const network_options& options, execution_context& context);
+    void add_front_values(operators::place where, std::vector<any_tensor>& inputs) const;
     void require_fitting(const std::vector<any_tensor>& inputs) const;
     enum class folding : unsigned char { all_but_dequantized, all };
     void fold(prepared_graph& body, bool is_inner, folding what);
@@ -110,6 +117,8 @@ private:
     rounding_report rounding_;
     std::size_t folded_bytes_ = 0;  // of what was computed from constants and is held
     std::size_t most_folded_bytes_ = 0;
+    std::unique_ptr<const prepared_network> front_;
+    std::vector<std::size_t> front_inputs_;       // the network's inputs that it takes
     const std::unique_ptr<direct_calls> direct_;  // last: they use the others
 };
 

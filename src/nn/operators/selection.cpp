@@ -72,18 +72,31 @@ void compress(node_call& in) {
 void non_zero(node_call& in) {
     const any_tensor& x = in.input(0);
     require_numbers_of(in, x);
-    std::vector<std::size_t> places;
+    const lengths& shape = x.shape();
     with_type(x.type(), [&]<typename T>() {
         const auto numbers = selection_numbers<T>(x);
-        for (std::size_t i = 0; i < numbers.size(); ++i)
-            if (numbers[i] != 0) places.push_back(i);
+        const auto count =
+            static_cast<std::size_t>(std::ranges::count_if(numbers, [](auto each) { return each != 0; }));
+        integers made(shape.size() * count);
+        // Row by row of the last dimension.
+        const std::size_t width = shape.empty() ? 1 : shape.back();
+        lengths at(shape.size(), 0);
+        std::size_t next = 0;
+        for (std::size_t row = 0; row < numbers.size(); row += width) {
+            for (std::size_t i = 0; i < width; ++i) {
+                if (!(numbers[row + i] != 0)) continue;
+                for (std::size_t d = 0; d + 1 < shape.size(); ++d)
+                    made[d * count + next] = static_cast<std::int64_t>(at[d]);
+                if (!shape.empty()) made[(shape.size() - 1) * count + next] = static_cast<std::int64_t>(i);
+                ++next;
+            }
+            for (std::size_t d = shape.size() - std::min<std::size_t>(1, shape.size()); d-- > 0;) {
+                if (++at[d] < shape[d]) break;
+                at[d] = 0;
+            }
+        }
+        give_numbers(in, 0, made, {shape.size(), count});
     });
-    const lengths strides = strides_of(x.shape());
-    integers made;
-    for (std::size_t d = 0; d < strides.size(); ++d)
-        for (const std::size_t each : places)
-            made.push_back(static_cast<std::int64_t>(each / strides[d] % x.shape()[d]));
-    give_numbers(in, 0, made, {strides.size(), places.size()});
 }
 
 // The order of numbers, and NaN after them.

@@ -76,46 +76,6 @@ private:
     std::vector<std::vector<std::size_t>> found_;
 };
 
-// The graph of some steps: what others give are its inputs, what others read its outputs.
-prepared_graph part_of(const prepared_graph& in, const std::vector<std::size_t>& steps) {
-    prepared_graph made;
-    made.slots = in.slots;
-    made.names = in.names;
-    made.needed_on_host.assign(in.slots, false);
-    std::vector<bool> is_given(in.slots, false), is_read_outside(in.slots, false), is_known(in.slots, false);
-    const auto note = [](std::vector<bool>& to, slot one) {
-        if (one != no_slot) to[one] = true;
-    };
-    std::size_t next = 0;
-    for (std::size_t i = 0; i < in.steps.size(); ++i) {
-        const step& each = in.steps[i];
-        if (next < steps.size() && steps[next] == i) {
-            ++next;
-            for (const slot one : each.inputs) {
-                if (one == no_slot || is_given[one] || is_known[one]) continue;
-                is_known[one] = true;
-                if (const auto constant = in.constants.find(one); constant != in.constants.end()) {
-                    made.constants.insert(*constant);
-                } else {
-                    made.inputs.push_back(one);
-                }
-            }
-            for (const slot one : each.outputs) note(is_given, one);
-            made.steps.push_back(each);
-            continue;
-        }
-        for (const slot one : each.inputs) note(is_read_outside, one);
-        for (const auto& [from, inner] : each.inner)
-            for (const auto& one : inner->captures) note(is_read_outside, one.outside);
-    }
-    for (const slot one : in.outputs) note(is_read_outside, one);
-    for (const step& each : made.steps)
-        for (const slot one : each.outputs)
-            if (one != no_slot && is_read_outside[one]) made.outputs.push_back(one);
-    find_last_uses(made);
-    return made;
-}
-
 // Replaces each stretch for which make_stretch(body) makes one. Gives the steps of the body to `note`.
 template <typename Make, typename Note>
 void fuse_stretches(prepared_graph& in, const Make& make_stretch, const Note& note) {

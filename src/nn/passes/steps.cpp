@@ -29,6 +29,13 @@ std::string_view text(const step& of, std::string_view attribute, std::string_vi
     return attribute_of<std::string>(of, attribute, otherwise);
 }
 
+bool takes_on_host(const step& in, std::size_t input) {
+    return (in.what->host_inputs & operators::input_bit(input)) != 0;
+}
+bool takes_shape_only(const step& in, std::size_t input) {
+    return (in.what->shape_inputs & operators::input_bit(input)) != 0;
+}
+
 const any_tensor* constant_input(const prepared_graph& in, const step& of, std::size_t input) {
     if (input >= of.inputs.size() || of.inputs[input] == no_slot) return nullptr;
     const auto found = in.constants.find(of.inputs[input]);
@@ -62,6 +69,45 @@ std::vector<std::size_t> givers(const prepared_graph& in) {
     for (std::size_t i = 0; i < in.steps.size(); ++i)
         for (const slot each : in.steps[i].outputs)
             if (each != no_slot) made[each] = i;
+    return made;
+}
+
+prepared_graph part_of(const prepared_graph& in, const std::vector<std::size_t>& steps) {
+    prepared_graph made;
+    made.slots = in.slots;
+    made.names = in.names;
+    made.needed_on_host.assign(in.slots, false);
+    std::vector<bool> is_given(in.slots, false), is_read_outside(in.slots, false), is_known(in.slots, false);
+    const auto note = [](std::vector<bool>& to, slot one) {
+        if (one != no_slot) to[one] = true;
+    };
+    std::size_t next = 0;
+    for (std::size_t i = 0; i < in.steps.size(); ++i) {
+        const step& each = in.steps[i];
+        if (next < steps.size() && steps[next] == i) {
+            ++next;
+            for (const slot one : each.inputs) {
+                if (one == no_slot || is_given[one] || is_known[one]) continue;
+                is_known[one] = true;
+                if (const auto constant = in.constants.find(one); constant != in.constants.end()) {
+                    made.constants.insert(*constant);
+                } else {
+                    made.inputs.push_back(one);
+                }
+            }
+            for (const slot one : each.outputs) note(is_given, one);
+            made.steps.push_back(each);
+            continue;
+        }
+        for (const slot one : each.inputs) note(is_read_outside, one);
+        for (const auto& [from, inner] : each.inner)
+            for (const auto& one : inner->captures) note(is_read_outside, one.outside);
+    }
+    for (const slot one : in.outputs) note(is_read_outside, one);
+    for (const step& each : made.steps)
+        for (const slot one : each.outputs)
+            if (one != no_slot && is_read_outside[one]) made.outputs.push_back(one);
+    find_last_uses(made);
     return made;
 }
 
