@@ -529,7 +529,7 @@ prepared_network::prepared_network(model names, prepared_graph body, const netwo
 
 // On a CPU. A GPU's numbers would have to come to the host before the rest is submitted, which needs a wait there.
 void prepared_network::take_front(const network_options& options, execution_context& context) {
-    // Views of the inputs are what it is called with, and have so many dimensions.
+    // Views of the inputs are what it is called with, and have at most eight dimensions.
     const auto fits = [](const value_info& each) {
         return each.shape && each.shape->size() <= view_form::most_dimensions;
     };

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What stands before shapes that depend on numbers runs on a CPU as in a network without them.
+// What comes before shapes that depend on numbers runs on a CPU as in a network without them.
 #include <gmock/gmock.h>
 
 #include <algorithm>

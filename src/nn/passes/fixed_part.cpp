@@ -31,7 +31,7 @@ public:
 
     const std::vector<bool>& taken() const noexcept { return is_taken_; }
 
-    // With those that they need beside, which stay in the network too.
+    // With the others that they need, which stay in the network too.
     std::vector<std::size_t> with_shared() const {
         std::vector<bool> is_needed = is_taken_;
         for (std::size_t i = in_.steps.size(); i-- > 0;) {
