@@ -8,7 +8,7 @@
 #include <utility>
 
 #include "nn/direct_calls.hpp"
-#include "nn/images/stretch.hpp"
+#include "nn/joined_steps.hpp"
 #include "nn/node_checks.hpp"
 #include "nn/operators/run_memory.hpp"
 #include "nn/passes/fixed_part.hpp"
@@ -273,7 +273,8 @@ void find_host_values(prepared_graph& in) {
 
 // Since operator set 7, operands are broadcast as expressions do it.
 bool is_fusible(const step& each) {
-    return each.what->fused_inputs != operators::none && each.opset >= 7 && !each.is_on_host && each.inner.empty();
+    return each.what->fused_inputs != operators::none && each.opset >= 7 && !each.is_on_host && each.inner.empty() &&
+           !each.gives_shape_only;
 }
 
 // Finds the values of expressions that only one other expression reads.
@@ -399,7 +400,7 @@ public:
     }
 
 private:
-    void carry_out(const image_stretch& stretch, const step& of, std::vector<any_tensor> inputs,
+    void carry_out(const joined_steps& stretch, const step& of, std::vector<any_tensor> inputs,
                    std::vector<any_tensor>& slots, place where) const {
         std::optional<std::vector<any_tensor>> outputs;
         if (where == place::device) {
@@ -417,6 +418,7 @@ private:
             const slot at = each.inputs[i];
             return at == no_slot || takes_shape_only(each, i) || slots[at].is_on_host() || !slots[at];
         };
+        if (each.gives_shape_only) return place::nowhere;
         if (where == place::host) return place::host;
         if (!each.is_on_host) return where;
         for (std::size_t i = 0; i < each.inputs.size(); ++i) {
@@ -436,7 +438,7 @@ std::vector<slot> read_inside(const step& by);
 std::set<slot> device_uses(const prepared_graph& body) {
     std::set<slot> found;
     for (const step& each : body.steps) {
-        if (each.inner.empty() && !each.is_on_host) {
+        if (each.inner.empty() && !each.is_on_host && !each.gives_shape_only) {
             for (std::size_t i = 0; i < each.inputs.size(); ++i)
                 if (!takes_on_host(each, i) && !takes_shape_only(each, i)) found.insert(each.inputs[i]);
         }
@@ -555,6 +557,7 @@ void prepared_network::complete(const network_options& options, execution_contex
     rounding_.precision = options.precision;
     rounding_.support = support_of(options.precision, context.device());
     fuse_short_image_stretches(body_, options.precision, context, rounding_);
+    fuse_attention(body_, options.precision, context, rounding_);
     round_products(body_, options.precision, context, rounding_);
     fuse_dense_layers(body_, context);
     pack_recurrent_layers(body_, context);

@@ -27,7 +27,7 @@ using slot = std::uint32_t;
 inline constexpr slot no_slot = ~slot{0};
 
 class direct_calls;
-class image_stretch;
+class joined_steps;
 class prepared_graph;
 
 struct step {
@@ -43,9 +43,10 @@ struct step {
     bool is_on_host = false;                                     // its outputs are needed there
     bool leaves_to_next = false;                                 // its output is left to the next expression
     std::shared_ptr<const operators::dense_layers> layers = {};  // which are this step
-    std::shared_ptr<const image_stretch> stretch = {};           // the same
+    std::shared_ptr<const joined_steps> stretch = {};            // the same
     std::vector<const value_info*> declared = {};                // outputs of an own operator: run_environment
     std::vector<const node*> also = {};                          // nodes after `from` that passes made a part of it
+    bool gives_shape_only = false;                               // nothing reads the elements of its outputs
 };
 
 class prepared_graph {

@@ -15,26 +15,14 @@
 
 #include "nn/images/layout.hpp"
 #include "nn/images/recipe.hpp"
+#include "nn/joined_steps.hpp"
 
 namespace sluice::nn::detail {
 
-class image_stretch {
+class image_stretch : public joined_steps {
 public:
     // The steps have roles in recipes. Constants are in host memory.
-    explicit image_stretch(prepared_graph body) : body_(std::move(body)) {}
-    image_stretch(const image_stretch&) = delete;
-    image_stretch& operator=(const image_stretch&) = delete;
-    virtual ~image_stretch() = default;
-
-    const prepared_graph& body() const noexcept { return body_; }
-
-    // Submits the command and gives its outputs. Nothing where it cannot take inputs of these shapes: then the steps
-    // are to be carried out one by one. Throws what the operators say of wrong shapes.
-    virtual std::optional<std::vector<any_tensor>> submit(const std::filesystem::path& path, execution_context& context,
-                                                          std::span<const any_tensor> inputs) const = 0;
-
-private:
-    const prepared_graph body_;
+    using joined_steps::joined_steps;
 };
 
 // What is made once for all inputs of the same shapes; the 64 that were asked for first are kept, then all are dropped.

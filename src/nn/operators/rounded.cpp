@@ -50,12 +50,14 @@ void run_rounded_convolution(node_call& in) {
                                         made.form.type, **made.image, to);
 }
 
-any_tensor converted(node_call& in, const any_tensor& x, io::dtype type) {
-    if (x.type() == type) return x;
+// With what another expression has left to this node.
+any_tensor converted(node_call& in, std::size_t input, io::dtype type) {
+    const any_tensor& x = in.input(input);
+    if (x.type() == type && in.left_to_us(input) == nullptr) return x;
     any_tensor made = in.make(type, x.shape());
     if (made.elements() == 0) return made;
     expression e(in);
-    e.give(made, e.input(x));
+    e.give(made, e.input(input));
     e.run();
     return made;
 }
@@ -71,14 +73,15 @@ void run_narrowed(node_call& in) {
         const any_tensor& each = in.input(i);
         if (each.type() != io::dtype::f32 && each.type() != made.type)
             in.refuse("multiplies tensors of different types: " + to_string(each) + " and weights of f32");
-        inputs.push_back(converted(in, each, made.type));
+        inputs.push_back(converted(in, i, made.type));
     }
-    node_call inside(in.environment(), in.what(), made.position, in.opset(), in.where(), inputs, outputs);
+    run_environment here = in.environment();  // without what is left to this node, and by it
+    here.left_to_us = {};
+    here.leave_to_next = nullptr;
+    node_call inside(here, in.what(), made.position, in.opset(), in.where(), inputs, outputs);
     made.whole->run(inside);
-    const any_tensor& y = in.make_output(0, io::dtype::f32, outputs[0].shape());
-    if (y.elements() == 0 || in.where() == place::nowhere) return;
     expression e(in);
-    e.give(y, e.input(outputs[0]));
+    e.give(0, io::dtype::f32, e.input(outputs[0]));
     e.run();
 }
 
@@ -106,8 +109,13 @@ const definition& rounded_convolution() {
 }
 
 const definition& narrowed_operator() {
-    static const definition made = {
-        .name = "Gemm", .least_inputs = 2, .most_inputs = 3, .most_outputs = 1, .attributes = {}, .run = &run_narrowed};
+    static const definition made = {.name = "Gemm",
+                                    .least_inputs = 2,
+                                    .most_inputs = 3,
+                                    .most_outputs = 1,
+                                    .attributes = {},
+                                    .run = &run_narrowed,
+                                    .fused_inputs = input_bit(0)};
     return made;
 }
 

@@ -27,6 +27,11 @@ std::size_t fuse_quantized_products(prepared_graph& in, execution_context& conte
 // `report` which are. Also in the graphs of steps.
 void round_products(prepared_graph& in, precision what, execution_context& context, rounding_report& report);
 
+// Softmax of products, and products with it, as exporters write attention, with the nodes that divide into heads and
+// join them, become one command (attention/attention_step.hpp): in f32 on a CPU and on a GPU, and on a GPU also in f16
+// and bf16. Before round_products. Notes in `report` what is rounded. Also in the graphs of steps.
+void fuse_attention(prepared_graph& in, precision what, execution_context& context, rounding_report& report);
+
 // On a CPU: convolutions, and the poolings, additions, concatenations and elementwise operators around them, become one
 // command each, in which images are kept channels last (images/stretch.hpp). For numbers of f32.
 void fuse_image_stretches(prepared_graph& in, execution_context& context);

@@ -1,0 +1,146 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Transformers on a GPU, by Sluice and by PyTorch's CUDA graphs in turn: networks exported by PyTorch.
+
+    torch_transformers.py BENCH_NETWORK_GPU [--networks encoder4x512,...] [--batches 1,32] [--types f16,f32]
+                          [--exporters traced,exported] [--rounds N] [--calls N] [--steps] [--keep FOLDER]
+
+Both read the same f32 numbers from pinned memory and write f32 numbers to pinned memory; in between they compute in the
+type (TF32 is off). PyTorch runs its modules in one CUDA graph. Exporters: `traced` is torch.onnx.export of old, at
+operator set 17; `exported` the one that torch.export stands behind. Weights are random, by a seed.
+Prints a JSON line for each network, batch, type and exporter: value is the median of the rounds' medians of ours,
+baseline that of PyTorch. --steps prints our steps to the standard error; --keep leaves the ONNX files in a folder.
+Needs PyTorch with CUDA, timm, onnx, onnxscript and numpy.
+"""
+
+import argparse
+import json
+import os
+import pathlib
+import statistics
+import sys
+import tempfile
+import time
+
+import numpy as np
+import torch
+from torch import nn
+from torch_convolutions import TYPES, Ours
+
+
+def encoder():
+    layer = nn.TransformerEncoderLayer(512, 8, 2048, batch_first=True, activation="gelu")
+    return nn.TransformerEncoder(layer, 4, enable_nested_tensor=False), [128, 512]
+
+
+def vit_tiny():
+    import timm
+    return timm.create_model("vit_tiny_patch16_224"), [3, 224, 224]
+
+
+NETWORKS = {"encoder4x512": encoder, "vit_tiny_224": vit_tiny}
+
+
+def made(name):
+    torch.manual_seed(7)
+    network, shape = NETWORKS[name]()
+    return network.eval(), shape
+
+
+def export(name, exporter, path):
+    network, shape = made(name)
+    x = torch.zeros([2, *shape])
+    with torch.no_grad():
+        if exporter == "traced":
+            torch.onnx.export(network, (x,), path, dynamo=False, opset_version=17, input_names=["x"],
+                              output_names=["y"], dynamic_axes={"x": {0: "batch"}, "y": {0: "batch"}})
+        else:
+            torch.onnx.export(network, (x,), path, dynamo=True, external_data=False, input_names=["x"],
+                              output_names=["y"], dynamic_shapes=({0: torch.export.Dim("batch")},))
+
+
+class Torch:
+    """One call: copies in, the network and a copy out, in one CUDA graph."""
+
+    def __init__(self, name, type, batch):
+        network, shape = made(name)
+        network = network.to("cuda", TYPES[type])
+        shape = [batch, *shape]
+        size = int(np.prod(shape))
+        source = torch.from_numpy((np.arange(size) % 17).astype(np.float32) * np.float32(0.1) - np.float32(0.8))
+        self.source = source.reshape(shape).pin_memory()
+        self.stream = torch.cuda.Stream()
+        with torch.no_grad(), torch.cuda.stream(self.stream):
+            x = torch.empty(shape, device="cuda")
+
+            def run():
+                x.copy_(self.source, non_blocking=True)
+                self.result.copy_(network(x.to(TYPES[type])).float().reshape(-1), non_blocking=True)
+
+            self.result = torch.empty(network(x.to(TYPES[type])).numel()).pin_memory()
+            for _ in range(3):
+                run()
+            torch.cuda.synchronize()
+            self.graph = torch.cuda.CUDAGraph()
+            with torch.cuda.graph(self.graph, stream=self.stream):
+                run()
+
+    def median(self, calls):
+        times = []
+        with torch.cuda.stream(self.stream):
+            for _ in range(calls + 2):
+                start = time.perf_counter()
+                self.graph.replay()
+                self.stream.synchronize()
+                times.append((time.perf_counter() - start) * 1e6)
+        return statistics.median(times[2:])
+
+
+def measure(asked, name, exporter, path, type, batch, folder):
+    ours, theirs = Ours(asked.program, path, type, str(batch)), Torch(name, type, batch)
+    if asked.steps:
+        print(ours.steps(), file=sys.stderr, flush=True)
+    times = [(ours.median(asked.calls), theirs.median(asked.calls)) for _ in range(asked.rounds)]
+    value, baseline = (statistics.median(each[by] for each in times) for by in (0, 1))
+    expected, got = theirs.result.numpy(), ours.output(folder)
+    difference = float(np.abs(expected - got).max() / max(float(np.abs(expected).max()), 1e-30))
+    print(json.dumps({
+        "figure": "network_gpu_families",
+        "params": {"network": name, "type": type, "rows": batch, "exporter": exporter},
+        "value": round(value, 3), "unit": "us", "baseline": round(baseline, 1), "ratio": round(value / baseline, 2),
+        "peers": {"pytorch eager in a CUDA graph": round(baseline, 1)},
+        "versions": {"pytorch": f"{torch.__version__}, TF32 off"}, "largest_difference": difference,
+        "machine": f"{torch.cuda.get_device_name()}, {os.cpu_count()} cores", "date": time.strftime("%Y-%m-%d"),
+        "commit": os.environ.get("SLUICE_COMMIT", "unknown")}), flush=True)
+    ours.close()
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("program")
+    parser.add_argument("--networks", default=",".join(NETWORKS))
+    parser.add_argument("--batches", default="1,32")
+    parser.add_argument("--types", default="f16,f32")
+    parser.add_argument("--exporters", default="traced,exported")
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--calls", type=int, default=40)
+    parser.add_argument("--steps", action="store_true")
+    parser.add_argument("--keep", type=pathlib.Path)
+    asked = parser.parse_args()
+    torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = False
+    torch.backends.mha.set_fastpath_enabled(False)
+    with tempfile.TemporaryDirectory() as folder:
+        for name in asked.networks.split(","):
+            for exporter in asked.exporters.split(","):
+                path = str((asked.keep or pathlib.Path(folder)) / f"{name}_{exporter}.onnx")
+                try:
+                    if not os.path.exists(path):
+                        export(name, exporter, path)
+                    for type in asked.types.split(","):
+                        for batch in (int(each) for each in asked.batches.split(",")):
+                            measure(asked, name, exporter, path, type, batch, folder)
+                except Exception as failure:
+                    print(f"{name}, {exporter}: {failure}", file=sys.stderr, flush=True)
+
+
+if __name__ == "__main__":
+    main()

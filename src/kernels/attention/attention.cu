@@ -1,0 +1,132 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "kernels/attention/attention.hpp"
+
+#include <algorithm>
+
+#if defined(__CUDACC__)
+#include "kernels/attention/attention_fma.cuh"
+#include "kernels/attention/attention_mma.cuh"
+#endif
+#include "runtime/parallel_parts.hpp"
+#include "sluice/base/half.hpp"
+#include "sluice/runtime/detail/closure.hpp"
+
+namespace sluice::kernels {
+namespace {
+
+constexpr std::size_t queries_of_block = 64, most_blocks = 0x7fff'ffff;
+
+struct attention_kernel {
+    const void* function = nullptr;
+    unsigned threads = 0;
+    std::size_t shared_bytes = 0;
+};
+
+#if defined(__CUDACC__)
+template <typename T>
+attention_kernel by_mma(std::size_t width) {
+    const void* const known[] = {reinterpret_cast<const void*>(&attend_by_mma<T, 64>),
+                                 reinterpret_cast<const void*>(&attend_by_mma<T, 128>),
+                                 reinterpret_cast<const void*>(&attend_by_mma<T, 256>)};
+    return {known[width / 128], attention_mma_threads, attention_mma_bytes(width)};
+}
+attention_kernel by_fma(std::size_t width) {
+    const void* const known[] = {reinterpret_cast<const void*>(&attend_by_fma<64>),
+                                 reinterpret_cast<const void*>(&attend_by_fma<128>),
+                                 reinterpret_cast<const void*>(&attend_by_fma<256>)};
+    return {known[width / 128], attention_fma_threads, attention_fma_bytes(width)};
+}
+
+attention_kernel kernel_for(const attention_call& call) {
+    const std::size_t most = std::max(call.size, call.value_size), width = most <= 64 ? 64 : most <= 128 ? 128 : 256;
+    switch (call.factors) {
+        case io::dtype::f16: return by_mma<half>(width);
+        case io::dtype::bf16: return by_mma<bfloat16>(width);
+        default: return by_fma(width);
+    }
+}
+#else
+attention_kernel kernel_for(const attention_call&) { return {}; }
+#endif
+
+std::size_t blocks_of(const attention_call& call) {
+    return (call.queries + queries_of_block - 1) / queries_of_block * call.heads * call.batches;
+}
+
+const attention_loops& loops_of_this_processor() {
+#if defined(SLUICE_X86_VARIANTS)
+    static const attention_loops& best = __builtin_cpu_supports("avx512f") ? attention_avx512
+                                         : __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")
+                                             ? attention_avx2
+                                             : attention_baseline;
+    return best;
+#else
+    return attention_baseline;
+#endif
+}
+
+void attend_on_host(const void* closure) {
+    constexpr std::size_t at_once = attention_loops::queries_at_once, products_of_part = 1u << 20;  // some 50 µs
+    const auto& call = *static_cast<const attention_call*>(closure);
+    const attention_loops& loops = loops_of_this_processor();
+    const float scale = attention_factor(call);
+    const std::size_t of_head = (call.queries + at_once - 1) / at_once, pieces = of_head * call.heads * call.batches;
+    const std::size_t products = std::min(call.queries, at_once) * call.keys * (call.size + call.value_size);
+    const std::size_t parts = sluice::detail::parts_for(pieces * products, products_of_part, pieces);
+    sluice::detail::for_parts(parts, [&](std::size_t part) {
+        const auto range = sluice::detail::range_of_part(pieces, parts, part);
+        for (std::size_t i = range.first; i < range.last; ++i) {
+            const std::size_t first = i % of_head * at_once, head = i / of_head % call.heads;
+            loops.run(call, scale, i / of_head / call.heads, head, first, std::min(first + at_once, call.queries));
+        }
+    });
+}
+
+}  // namespace
+
+bool has_attention(const attention_call& call, const device_properties& on) {
+    const std::size_t most = std::max(call.size, call.value_size);
+    if (most > attention_call::largest_size || call.size == 0 || call.value_size == 0 || call.queries == 0 ||
+        call.keys == 0 || call.heads == 0 || call.batches == 0 || blocks_of(call) > most_blocks) {
+        return false;
+    }
+    if (on.compute_capability == 0) return call.type == io::dtype::f32 && call.factors == io::dtype::f32;
+    if (call.factors != io::dtype::f32 && on.compute_capability < 80) return false;
+    if (call.factors == io::dtype::f32 && call.type != io::dtype::f32) return false;
+    const attention_kernel found = kernel_for(call);
+    return found.function != nullptr && found.shared_bytes <= on.max_shared_bytes_per_block;
+}
+
+launch_command attention_command(attention_call& call, const device_properties& on) {
+    launch_command made;
+    if (on.compute_capability != 0) {
+        const attention_kernel found = kernel_for(call);
+        made.device_function = found.function;
+        made.block = {found.threads, 1, 1};
+        made.grid = {static_cast<unsigned>(blocks_of(call)), 1, 1};
+        made.shared_bytes = found.shared_bytes;
+    }
+    made.host_function = &attend_on_host;
+    sluice::detail::set_closure(made, call);
+    return made;
+}
+
+float attention_number(const void* at, io::dtype type) {
+    switch (type) {
+        case io::dtype::f16: return *static_cast<const half*>(at);
+        case io::dtype::bf16: return *static_cast<const bfloat16*>(at);
+        default: return *static_cast<const float*>(at);
+    }
+}
+
+float attention_factor(const attention_call& call) {
+    float made = 1;
+    for (std::size_t i = 0; i < call.scales; ++i) {
+        const attention_scale& each = call.scale[i];
+        const float one = each.at != nullptr ? attention_number(each.at, each.type) : each.value;
+        made = each.is_divisor != 0 ? made / one : made * one;
+    }
+    return made;
+}
+
+}  // namespace sluice::kernels
