@@ -6,7 +6,7 @@
 
 Both read the same f32 numbers from pinned memory and write f32 numbers to pinned memory; in between they compute in the
 type (TF32 is off). PyTorch runs its modules in one CUDA graph. Exporters: `traced` is torch.onnx.export of old, at
-operator set 17; `exported` the one that torch.export stands behind. Weights are random, by a seed.
+operator set 17; `exported` the one that comes after torch.export. Weights are random, by a seed.
 Prints a JSON line for each network, batch, type and exporter: value is the median of the rounds' medians of ours,
 baseline that of PyTorch. --steps prints our steps to the standard error; --keep leaves the ONNX files in a folder.
 Needs PyTorch with CUDA, timm, onnx, onnxscript and numpy.

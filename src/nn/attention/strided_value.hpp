@@ -35,7 +35,7 @@ struct strided_value {
     std::optional<strided_value> in_order(const std::vector<std::size_t>& order) const;
 };
 
-// The order in which a Transpose of so many dimensions has them.
+// The order in which a Transpose of that many dimensions has them.
 std::vector<std::size_t> order_of_transpose(const step& what, std::size_t rank);
 
 // Whether the step only moves elements in one of the ways that seen_by knows: Reshape, Flatten, Squeeze, Unsqueeze,
