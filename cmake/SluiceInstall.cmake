@@ -8,8 +8,8 @@ set(sluice_package_dir ${CMAKE_INSTALL_LIBDIR}/cmake/sluice)
 set(CMAKE_INSTALL_DEFAULT_COMPONENT_NAME development)
 
 install(TARGETS sluice EXPORT sluiceTargets ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR})
-if(TARGET sluice_serve) # sluice::serve, where the tool or the tests are built
-    install(TARGETS sluice_serve EXPORT sluiceTargets ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR})
+if(TARGET sluice_serve) # sluice::serve and sluice::check, where the tool or the tests are built
+    install(TARGETS sluice_serve sluice_check EXPORT sluiceTargets ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR})
 endif()
 install(DIRECTORY ${PROJECT_SOURCE_DIR}/include/sluice DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
 install(FILES ${PROJECT_SOURCE_DIR}/LICENSE DESTINATION ${CMAKE_INSTALL_DOCDIR})

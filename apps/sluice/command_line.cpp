@@ -170,6 +170,9 @@ command_line parse_command_line(int argc, const char* const* argv) {
     CLI::App* const tune =
         app.add_subcommand("tune", "Measure the algorithms for matrix products on a GPU; later runs use the fastest");
     add_tune(*tune, line.tuning);
+    CLI::App* const check =
+        app.add_subcommand("check", "Find what a CUDA program's calls leave without an order, on any machine");
+    add_check(*check, line.checking);
     CLI::App* const serve =
         app.add_subcommand("serve", "Answer requests to networks over HTTP and gRPC (Open Inference Protocol)");
     add_serve(*serve, line.serving);
@@ -208,6 +211,7 @@ command_line parse_command_line(int argc, const char* const* argv) {
     if (devices->parsed()) line.what = command::devices;
     if (inspect->parsed()) line.what = command::inspect;
     if (tune->parsed()) line.what = command::tune;
+    if (check->parsed()) line.what = command::check;
     if (serve->parsed()) line.what = command::serve;
     if (operators->parsed()) line.what = command::operators;
     return line;

@@ -5,6 +5,7 @@
 #include <string>
 
 #include "bench_command.hpp"
+#include "check_command.hpp"
 #include "compare_command.hpp"
 #include "inspect_command.hpp"
 #include "profile_command.hpp"
@@ -14,7 +15,7 @@
 
 namespace sluice::app {
 
-enum class command { show_text, run, bench, profile, compare, devices, inspect, operators, tune, serve };
+enum class command { show_text, run, bench, profile, compare, devices, inspect, operators, tune, check, serve };
 
 struct command_line {
     command what = command::show_text;
@@ -27,6 +28,7 @@ struct command_line {
     compare_options comparing;
     inspect_options inspecting;
     tune_options tuning;
+    check_command_options checking;
     serve_options serving;
 };
 

@@ -12,7 +12,7 @@ enum exit_status : int {
     success = 0,
     failed = 1,         // a device or the system failed (no space on the disk), or the failure is unforeseen
     bad_input = 2,      // the command line, a file, or a device that is absent or has too little memory
-    missed = 3,         // the run is complete, but its outputs miss --tolerance or --min-accuracy
+    missed = 3,         // the run is complete, but its outputs miss a requirement; or `check` has found something
     interrupted = 130,  // by a signal
 };
 
@@ -22,7 +22,8 @@ inline constexpr std::string_view exit_status_help =
   0    success
   1    a device or the system failed; no output is written unless the message says that it is
   2    the command line, a file or the choice of device is wrong; nothing is written
-  3    the outputs miss --tolerance or --min-accuracy; the report is printed, no output is written
+  3    the outputs miss --tolerance or --min-accuracy; the report is printed, no output is written.
+       Of check: it has found something
   130  SIGHUP, SIGINT or SIGTERM; nothing is written)";
 
 // Thrown when the user interrupts.

@@ -5,6 +5,7 @@
 #include <stdexcept>
 
 #include "bench_command.hpp"
+#include "check_command.hpp"
 #include "command_line.hpp"
 #include "compare_command.hpp"
 #include "describe.hpp"
@@ -87,6 +88,7 @@ int run(const app::command_line& line) {
         case app::command::inspect: app::inspect(line.inspecting, line.as_json, std::cout); break;
         case app::command::operators: app::describe_operators(line.as_json, std::cout); break;
         case app::command::tune: app::tune(line.tuning, line.as_json, std::cout); break;
+        case app::command::check: app::check_program(line.checking, line.as_json, std::cout); break;
         case app::command::serve: app::serve_models(line.serving, std::cerr); break;
         case app::command::run:
             if (line.is_distributed) return app::run_distributed(line.run, line.as_json, std::cout, std::cerr);

@@ -102,6 +102,11 @@ file_roles roles_of(const command_line& line) {
             made.models.push_back(line.inspecting.model);
             made.writes("--picture", line.inspecting.picture);
             break;
+        case command::check:
+            made.reads(line.checking.replay);
+            made.reads(line.checking.suppressions);
+            made.writes("--sarif", line.checking.sarif);
+            break;
         // These write no file, or read none.
         case command::compare:
         case command::tune:

@@ -66,8 +66,8 @@ TEST(tool_command_line, has_help_and_a_version) {
 TEST(tool_command_line, has_a_command_help_that_says_the_same) {
     const std::string all = help_of({"help"});
     EXPECT_EQ(all, help_of({"--help"}));
-    const std::vector<std::string> names{"run",  "bench", "profile",   "compare",    "devices", "inspect",
-                                         "tune", "serve", "operators", "completion", "manual"};
+    const std::vector<std::string> names{"run",  "bench", "profile", "compare",   "devices",    "inspect",
+                                         "tune", "check", "serve",   "operators", "completion", "manual"};
     EXPECT_THAT(all, HasSubstr("help"));
     for (const std::string& name : names) {
         EXPECT_THAT(all, HasSubstr(name));
@@ -103,9 +103,9 @@ TEST(tool_command_line, answers_an_unknown_command_with_the_nearest_and_all) {
     expect_refused(
         {"rnu", "a", "b"},
         {"unknown command 'rnu'; did you mean 'run'?",
-         "run, bench, profile, compare, devices, inspect, tune, serve, operators, completion, manual, help"});
+         "run, bench, profile, compare, devices, inspect, tune, check, serve, operators, completion, manual, help"});
     expect_refused({"walk"}, {"unknown command 'walk'; the commands are run, bench, profile, compare, devices, "
-                              "inspect, tune, serve, operators, "
+                              "inspect, tune, check, serve, operators, "
                               "completion, manual, help"});
     expect_refused({}, {"a command is missing; the commands are run,"});
     expect_refused({digits().model, digits().input}, {"did you mean 'run " + digits().model + "'?"});

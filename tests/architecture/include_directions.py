@@ -41,6 +41,7 @@ MAY_INCLUDE = {
     "nn": GROUND | {"runtime", "devices", "graph", "kernels"} | BACKENDS,
     "serve": GROUND | {"runtime", "devices", "graph", "kernels", "nn", "trace", "cuda"},
     "profiling": GROUND | {"runtime", "trace", "nn"},
+    "check": GROUND,
     "asio": GROUND | {"runtime"},
     "senders": GROUND | {"runtime"},
     "c": GROUND | {"runtime", "nn", "profiling", "cuda"},
@@ -53,7 +54,7 @@ SERVE = "serve"
 HTTP = pathlib.Path("src/serve/http")
 TLS = pathlib.Path("src/serve/tls")
 MPI = pathlib.Path("apps/sluice/distributed/mpi.cpp")
-MAY_INCLUDE[TOP] = set(MAY_INCLUDE) - {SERVE}
+MAY_INCLUDE[TOP] = set(MAY_INCLUDE) - {SERVE, "check"}
 MAY_INCLUDE[APPS] = set(MAY_INCLUDE)  # now with TOP
 
 INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^>"]+)[>"]')
@@ -207,6 +208,7 @@ PLANTED = [  # file, include, the reason that must be given
     ("include/sluice/senders/as_sender.hpp", '"sluice/nn/engine.hpp"', "senders may not include nn"),
     ("src/profiling/profile.cpp", '"sluice/drawing/timeline.hpp"', "profiling may not include drawing"),
     ("src/nn/engine.cpp", '"sluice/c/sluice.h"', "nn may not include c"),
+    ("src/check/checker.cpp", '"sluice/runtime/stream.hpp"', "check may not include runtime"),
     ("src/c/network.cpp", '"sluice/sim/device.hpp"', "c may not include sim"),
     ("include/sluice/runtime/stream.hpp", "<boost/asio.hpp>", "include Boost"),
     ("include/sluice/sluice.hpp", "<boost/asio.hpp>", "include Boost"),

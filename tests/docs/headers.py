@@ -33,6 +33,7 @@ ROOMS = {
     "nn": "nn: networks",
     "profiling": "profiling: the time of each node of a network",
     "serve": "serve: the server of networks",
+    "check": "check: the order of CUDA programs",
     "asio": "asio: Boost.Asio",
     "senders": "senders: std::execution",
     "c": "c: the C interface",
