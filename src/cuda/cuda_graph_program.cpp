@@ -197,6 +197,7 @@ api::graph_node_handle cuda_graph_program::add_library_call(CUgraph_st* to, api:
                                                             const library_command& library,
                                                             const error_context& context, bool is_inside) {
     const capture_stream on(owner_);
+    const early_starts scope(can_start_early(owner_) && !is_inside && !graph_->is_for_kernels);
     const auto call = [&] { library.call(on.native(), library.closure); };
     if (is_inside) return api::capture_as_node(to, after, on.get(), call, context);
     const auto leaves = api::capture(to, after, on.get(), call, context);

@@ -17,6 +17,7 @@
 #include <vector>
 
 #include "cuda/api/graph.hpp"
+#include "cuda/early_starts.hpp"
 #include "cuda/graph_host_calls.hpp"
 #include "cuda/root_chains.hpp"
 #include "cuda/small_copy.hpp"
@@ -27,9 +28,6 @@ class device;
 }
 
 namespace sluice::cuda {
-
-// Whether a kernel can start before its predecessor has ended.
-bool can_start_early(const device& on) noexcept;
 
 class cuda_graph_program final : public graph_program {
 public:

@@ -36,6 +36,7 @@ struct image_limits {
     range filters{1, 70};                                // of a convolution
     std::size_t joined_channels = 200;                   // of a concatenation, at most
     std::size_t steps = 12;                              // at most, after the first four
+    bool for_gpu = false;                                // also with what only stretches on a GPU have
 };
 
 // Writes a network of images at random.
@@ -241,7 +242,58 @@ private:
         if (chance(2)) std::swap(both[0], both[1]);
         add(chance(4) ? "Add" : "Mul", both, from.shape);
     }
+    void add_transposed() {
+        const value from = any();
+        const std::size_t filters = in(limits_.filters) / 2 + 1;
+        const auto spread = [&](std::size_t length) {
+            for (;;) {
+                window w{up_to(4), up_to(3), 1, 0, 0, 0};
+                w.before = random_() % w.size;
+                w.after = random_() % w.size;
+                const std::size_t more = random_() % w.stride, all = w.stride * (length - 1) + more + w.size;
+                if (all <= w.before + w.after) continue;
+                w.output = all - w.before - w.after;
+                w.dilation = more;  // of the output: its padding
+                return w;
+            }
+        };
+        window down = spread(from.shape[2]), across = spread(from.shape[3]);
+        if (down.output * across.output > most_pixels) return;
+        const std::vector<std::int64_t> more{static_cast<std::int64_t>(down.dilation),
+                                             static_cast<std::int64_t>(across.dilation)};
+        down.dilation = across.dilation = 1;
+        std::vector<std::string> inputs{from.name, constant_of({from.shape[1], filters, down.size, across.size})};
+        if (chance(2)) inputs.push_back(constant_of({filters}));
+        node& made = add("ConvTranspose", std::move(inputs), {from.shape[0], filters, down.output, across.output});
+        set_windows(made, down, across);
+        made.attributes["output_padding"] = more;
+    }
+    void add_resampling() {
+        const value from = any();
+        static const std::vector<float> scales{0.5f, 1, 1.5f, 2, 3};
+        static const std::vector<std::string> places{"half_pixel", "pytorch_half_pixel", "asymmetric", "align_corners"},
+            roundings{"round_prefer_floor", "round_prefer_ceil", "floor", "ceil"};
+        const float down = scales[random_() % scales.size()], across = scales[random_() % scales.size()];
+        const auto length = [](std::size_t of, float by) {
+            return static_cast<std::size_t>(static_cast<float>(of) * by);
+        };
+        const lengths shape{from.shape[0], from.shape[1], length(from.shape[2], down), length(from.shape[3], across)};
+        if (shape[2] == 0 || shape[3] == 0 || shape[2] * shape[3] > most_pixels) return;
+        const std::string name = "r" + std::to_string(made_.body.constants.size());
+        std::vector<std::string> inputs{from.name, "", name};
+        if (chance(3)) {
+            made_.body.constants.emplace(name, tensor_of(std::vector<std::int64_t>(shape.begin(), shape.end()), {4}));
+            inputs.insert(inputs.begin() + 2, "");
+        } else {
+            made_.body.constants.emplace(name, tensor_of(std::vector<float>{1, 1, down, across}, {4}));
+        }
+        node& made = add("Resize", std::move(inputs), shape);
+        made.attributes["mode"] = std::string(chance(2) ? "nearest" : "linear");
+        made.attributes["coordinate_transformation_mode"] = places[random_() % places.size()];
+        made.attributes["nearest_mode"] = roundings[random_() % roundings.size()];
+    }
     void add_step() {
+        if (limits_.for_gpu && chance(5)) return chance(2) ? add_transposed() : add_resampling();
         const value from = any();
         const lengths by_channel{from.shape[1], 1, 1};
         switch (random_() % 16) {
@@ -267,10 +319,84 @@ private:
         }
     }
 
+    static constexpr std::size_t most_pixels = 900;  // of what becomes larger
+
     std::mt19937 random_;
     const image_limits limits_;
     model made_;
     std::vector<value> values_;
+    lengths input_;
+};
+
+// Writes a network of images with one dimension, as those of sounds are: convolutions with dilation, also of each
+// channel by itself and with padding on one side, curves, gates, residual additions, normalizations.
+class random_sequences {
+public:
+    explicit random_sequences(unsigned seed) : random_(seed) {
+        made_.path = "made.onnx";
+        made_.opsets = {{"", 14}};
+        input_ = {up_to(2), up_to(12), 8 + up_to(40)};
+        made_.body.inputs = {f32("x", {of(input_[0]), of(input_[1]), of(input_[2])})};
+    }
+    const lengths& input() const noexcept { return input_; }
+
+    model make() {
+        const std::size_t channels = up_to(40);
+        std::string at = convolve("x", input_[1], channels, 1);
+        for (std::size_t i = 0, blocks = up_to(3); i < blocks; ++i) {
+            const std::string inner = convolve(at, channels, channels, chance(2) ? channels : 1);
+            const std::string turned = add("Tanh", {inner}),
+                              gate = add("Sigmoid", {convolve(at, channels, channels, 1)});
+            std::string next = convolve(add("Mul", {turned, gate}), channels, channels, 1);
+            if (chance(2))
+                next = add("Mul", {next, constant_of(chance(2) ? lengths{channels, 1} : lengths{1, channels, 1})});
+            next = add(chance(2) ? "Relu" : "LeakyRelu", {next});
+            at = add("Add", {at, next});
+            if (chance(3)) at = pool(at);
+        }
+        if (chance(2)) at = add("GlobalAveragePool", {at});
+        made_.body.outputs = {f32(at, std::vector<dimension>(3, named("")))};
+        return made_;
+    }
+
+private:
+    std::size_t up_to(std::size_t most) { return 1 + random_() % most; }
+    bool chance(unsigned of) { return random_() % of == 0; }
+    std::string constant_of(lengths shape) {
+        std::size_t count = 1;
+        for (const std::size_t each : shape) count *= each;
+        std::vector<float> numbers(count);
+        for (float& each : numbers) each = static_cast<float>(random_() % 2001) * 0.0005f - 0.5f;
+        const std::string name = "c" + std::to_string(made_.body.constants.size());
+        made_.body.constants.emplace(name, tensor_of(numbers, std::move(shape)));
+        return name;
+    }
+    std::string add(std::string op, std::vector<std::string> inputs) {
+        const std::string name = "v" + std::to_string(made_.body.nodes.size());
+        made_.body.nodes.push_back(make_node(std::move(op), std::move(inputs), {name}));
+        return name;
+    }
+    // Of the same length.
+    std::string convolve(const std::string& from, std::size_t channels, std::size_t filters, std::size_t groups) {
+        const std::size_t window = up_to(5), dilation = up_to(4), reach = (window - 1) * dilation;
+        const std::size_t before = chance(2) ? reach : reach / 2;
+        const std::string name =
+            add("Conv", {from, constant_of({filters, channels / groups, window}), constant_of({filters})});
+        node& made = made_.body.nodes.back();
+        made.attributes["dilations"] = std::vector<std::int64_t>{static_cast<std::int64_t>(dilation)};
+        made.attributes["pads"] =
+            std::vector<std::int64_t>{static_cast<std::int64_t>(before), static_cast<std::int64_t>(reach - before)};
+        made.attributes["group"] = static_cast<std::int64_t>(groups);
+        return name;
+    }
+    std::string pool(const std::string& from) {
+        const std::string name = add(chance(2) ? "MaxPool" : "AveragePool", {from});
+        made_.body.nodes.back().attributes["kernel_shape"] = std::vector<std::int64_t>{2};
+        return name;
+    }
+
+    std::mt19937 random_;
+    model made_;
     lengths input_;
 };
 

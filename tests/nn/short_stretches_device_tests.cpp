@@ -114,9 +114,18 @@ private:
 TEST_F(device_short_stretches, random_networks_stay_near_f32) {
     for (unsigned seed = 0; seed < 12; ++seed) {
         SCOPED_TRACE("seed " + std::to_string(seed));
-        random_images images(seed);
+        random_images images(seed, {.for_gpu = seed % 2 != 0});
         const model made = images.make();
         ASSERT_NO_FATAL_FAILURE(expect_near_f32(made, pixels(images.input()), 0));
+    }
+}
+
+TEST_F(device_short_stretches, networks_of_one_dimension_stay_near_f32) {
+    for (unsigned seed = 0; seed < 6; ++seed) {
+        SCOPED_TRACE("seed " + std::to_string(seed));
+        random_sequences sequences(seed);
+        const model made = sequences.make();
+        ASSERT_NO_FATAL_FAILURE(expect_near_f32(made, pixels(sequences.input()), 1));
     }
 }
 

@@ -51,6 +51,8 @@ std::vector<image_extent> extents_read_by(const image_step& step) {
         case image_work::enter: break;
         case image_work::convolve:
         case image_work::convolve_channels:
+        case image_work::convolve_transposed:
+        case image_work::resample:
             read.push_back({step.from, step.in, border_read_by(step.window, step.in, step.out)});
             break;
         case image_work::maximum:

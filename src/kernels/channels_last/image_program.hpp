@@ -49,13 +49,17 @@ enum class image_work : std::uint32_t {
     leave,              // a value becomes an outside tensor
     convolve,           // windows of all channels of a group, with each filter of the group
     convolve_channels,  // each channel with one filter of its own
-    maximum,            // of each window
-    average,            // of each window
-    scale,              // each channel times a factor, plus an addend
-    add,                // two values
-    multiply,           // two values
-    copy,               // a value, perhaps with a curve or bounds
-    shuffle,            // channel g * n + k, of groups of n, becomes k * groups + g
+    // The transposed convolution: each pixel gives a window of outputs, `stride` apart, without the first `before`
+    // ones. Only of image_batch.hpp, which says how filters are kept.
+    convolve_transposed,
+    maximum,   // of each window
+    average,   // of each window
+    scale,     // each channel times a factor, plus an addend
+    add,       // two values
+    multiply,  // two values
+    copy,      // a value, perhaps with a curve or bounds
+    shuffle,   // channel g * n + k, of groups of n, becomes k * groups + g
+    resample,  // rows and columns at other places (image_resampling); only of image_batch.hpp
 };
 
 // What becomes of each element that a step writes, before its bounds.
@@ -73,6 +77,17 @@ struct image_curve {
 
     explicit operator bool() const noexcept { return kind != image_curve_kind::none; }
     friend bool operator==(const image_curve&, const image_curve&) = default;
+};
+
+// Where the rows or columns of a resampled image come from: (x + shift) * factor / divisor - back, for each x of the
+// output. From the nearest row, or from the two around that place.
+struct resampled_axis {
+    double shift = 0, factor = 1, divisor = 1, back = 0;
+};
+enum class resample_by : std::uint32_t { nearest_half_down, nearest_half_up, nearest_down, nearest_up, linear };
+struct image_resampling {
+    resample_by by = resample_by::nearest_down;
+    resampled_axis rows, columns;
 };
 
 // add, multiply: which elements of the first value one of the second one meets.
@@ -97,6 +112,9 @@ struct image_step {
     float least = 0, most = 0;    // of each element that is written, after the curve
     image_border border;          // of `to`
     image_window window;
+    image_resampling resampling;  // resample
+    // No other step than the next one reads what this one writes.
+    bool only_next_reads = false;
     std::size_t groups = 1;
     // On a CPU: neither it nor the steps before it, back to one without this mark, read or write what another one of
     // them writes.

@@ -176,6 +176,8 @@ private:
             case image_work::multiply: return loops_.combine(combined_at(row));
             case image_work::shuffle: return loops_.shuffle(shuffled_at(row));
             case image_work::convolve:
+            case image_work::convolve_transposed:
+            case image_work::resample:
             case image_work::leave: return;
         }
     }

@@ -41,6 +41,9 @@ bool joins_groups(std::size_t groups, std::size_t filters, std::size_t channels_
 // The weights of all steps, as bytes. A place is a multiple of 256 bytes.
 //     convolve            elements [filters][height][width][channels of a group], then elements [filters]: biases.
 //                         Of one group, filters and channels are padded.
+//     convolve_transposed elements [phases][filters][height][width][channels], then elements [filters]: biases. A phase
+//                         is those filters' elements that meet at one output: of window element c + stride * k, phase c
+//                         has element taps - 1 - k (taps_of_phase), and zeros where there is no such element.
 //     convolve_channels   floats [height][width][channels], then floats [channels]: biases. Channels are padded.
 //     scale               floats [channels], factors, then floats [channels], addends. Channels are padded.
 class batch_numbers {
@@ -52,6 +55,9 @@ public:
     // as of one group.
     std::size_t add_filters(const std::vector<float>& filters, const std::vector<float>& bias, std::size_t groups,
                             std::size_t channels_of_group, const size_2d& window, std::size_t shuffled_groups = 0);
+    // Of one group; filters are [channels, filters, height, width].
+    std::size_t add_transposed_filters(const std::vector<float>& filters, const std::vector<float>& bias,
+                                       const size_2d& window, const size_2d& stride);
     std::size_t add_channel_filters(const std::vector<float>& filters, const std::vector<float>& bias,
                                     const size_2d& window);
     std::size_t add_factors(const std::vector<float>& factors, const std::vector<float>& addends);
@@ -77,6 +83,12 @@ struct filter_form {
     std::size_t bias;  // bytes after the filters' place
 };
 filter_form filter_form_of(const image_step& step) noexcept;
+// The elements of each phase of a transposed convolution.
+size_2d taps_of_phase(const image_window& window) noexcept;
+
+// A kernel may carry out up to this many neighbouring steps, each for some images: so layouts give no value memory that
+// a step less than this before it uses.
+inline constexpr std::size_t most_joined_steps = 3;
 
 // A command. The numbers and the scratch memory are on the device; the steps are on the host.
 struct batch_call {

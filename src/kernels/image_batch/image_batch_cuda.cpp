@@ -8,6 +8,7 @@
 
 #include "cuda/api/runtime.hpp"
 #include "cuda/api/staying_kernels.hpp"
+#include "cuda/early_starts.hpp"
 #include "kernels/image_batch/image_batch.hpp"
 #include "kernels/image_batch/image_batch_run.hpp"
 #include "kernels/image_batch/image_batch_trial.hpp"
@@ -35,6 +36,7 @@ struct batch_plan::state {
     std::vector<convolution_way> ways;  // of the steps
     std::size_t images, workspace_at, workspace_bytes = 0;
     short_type type;
+    bool starts_early;
     const std::byte* numbers;
     clock::duration finding{}, trying{};
 
@@ -48,14 +50,16 @@ struct batch_plan::state {
           images(count),
           workspace_at((scratch_elements * short_bytes + 255) / 256 * 256),
           type(what),
+          starts_early(cuda::can_start_early(on)),
           numbers(from) {}
 
     bool is_late() const { return seconds(finding + trying) > most_seconds_of_trials; }
 
     // The fastest, or a library's where there is no memory or time for a trial. The kernel for any step where no other
     // way is possible or works.
+    // `apart`: the time of the multiplication before the step, where it is not carried out with it.
     convolution_way best_of(std::vector<convolution_way> all, const image_step& step, const convolution_trial& trials,
-                            const batch_call& call) const {
+                            const batch_call& call, double apart) const {
         if (all.empty()) return {};
         if (call.scratch == nullptr || is_late()) {
             const auto found = std::ranges::find_if(all, [](const convolution_way& each) { return !each.tile; });
@@ -64,6 +68,7 @@ struct batch_plan::state {
         std::optional<convolution_way> best;
         for (convolution_way& each : all) {
             if (!trials.measure(call, step, each, call.scratch + workspace_at)) continue;
+            if (!each.is_gated) each.microseconds += apart;
             if (!best || each.microseconds < best->microseconds) best = each;
         }
         return best.value_or(convolution_way{});
@@ -72,7 +77,7 @@ struct batch_plan::state {
     void choose() {
         const cuda::api::no_staying_kernel none_stays("try algorithms for convolutions", image_batch_context);
         const cuda::api::device_scope scope(gpu.ordinal());
-        const convolution_trial trials(libraries, kernels);
+        const convolution_trial trials(libraries, kernels, starts_early);
         const trial_memory memory(workspace_at + cuda::fused_convolutions::most_workspace_bytes);
         const batch_call call{.steps = steps.data(),
                               .count = steps.size(),
@@ -82,20 +87,42 @@ struct batch_plan::state {
                               .type = type};
         std::map<step_key, convolution_way> known;
         for (std::size_t i = 0; i < steps.size(); ++i) {
-            if (steps[i].what != image_work::convolve) continue;
-            const step_key key = key_of(steps[i], images, type);
-            auto found = known.find(key);
+            if (join(i)) continue;
+            const bool is_transposed = steps[i].what == image_work::convolve_transposed;
+            if (steps[i].what != image_work::convolve && !is_transposed) continue;
+            const bool has_gate = i > 0 && !ways[i - 1].is_done && can_be_gated(steps[i - 1], steps[i]);
+            const step_key key = key_of(steps[i], images, type, has_gate);
+            // Keys are of what libraries do, which transposed convolutions are not.
+            auto found = is_transposed ? known.end() : known.find(key);
             if (found == known.end()) {
                 const auto begin = clock::now();
                 std::vector<convolution_way> all = ways_of(key, steps[i], images, type, libraries, is_late());
                 const auto between = clock::now();
-                found = known.emplace(key, best_of(std::move(all), steps[i], trials, call)).first;
+                const double apart = has_gate ? time_of_gate(i - 1, trials, call) : 0;
+                found = known.insert_or_assign(key, best_of(std::move(all), steps[i], trials, call, apart)).first;
                 finding += between - begin;
                 trying += clock::now() - between;
             }
             ways[i] = found->second;
+            if (ways[i].is_gated) ways[i - 1].is_done = true;
             workspace_bytes = std::max(workspace_bytes, ways[i].workspace_bytes());
         }
+    }
+
+    // Whether a kernel carries out this step with others.
+    bool join(std::size_t at) {
+        if (ways[at].is_done) return true;
+        const std::size_t joined = squeezed_steps(&steps[at], steps.size() - at);
+        if (joined == 0) return false;
+        ways[at].joined = joined;
+        for (std::size_t i = 1; i < joined; ++i) ways[at + i].is_done = true;
+        return true;
+    }
+    // Of a multiplication by a kernel of its own; 0 where there is no trial.
+    double time_of_gate(std::size_t at, const convolution_trial& trials, const batch_call& call) const {
+        convolution_way alone;
+        if (call.scratch == nullptr || is_late()) return 0;
+        return trials.measure(call, steps[at], alone, call.scratch + workspace_at) ? alone.microseconds : 0;
     }
 };
 
@@ -112,15 +139,27 @@ std::size_t batch_plan::scratch_bytes() const noexcept {
 }
 
 void batch_plan::run(const batch_call& call, const native_stream& on) const {
-    const step_run run(call, call.scratch + state_->workspace_at, state_->libraries, state_->kernels,
+    batch_call own = call;
+    own.steps = state_->steps.data();  // ways are of these
+    const step_run run(own, call.scratch + state_->workspace_at, state_->libraries, state_->kernels,
                        static_cast<CUstream_st*>(on.handle));
     for (std::size_t i = 0; i < state_->steps.size(); ++i) run(state_->steps[i], state_->ways[i]);
 }
 
 std::string batch_plan::text() const {
-    static constexpr const char* names[] = {"enter",    "leave",   "convolve", "convolve_channels",
-                                            "maximum",  "average", "scale",    "add",
-                                            "multiply", "copy",    "shuffle"};
+    static constexpr const char* names[] = {"enter",
+                                            "leave",
+                                            "convolve",
+                                            "convolve_channels",
+                                            "convolve_transposed",
+                                            "maximum",
+                                            "average",
+                                            "scale",
+                                            "add",
+                                            "multiply",
+                                            "copy",
+                                            "shuffle",
+                                            "resample"};
     std::string made = "algorithms found in " + std::to_string(seconds(state_->finding)) + " s, tried in " +
                        std::to_string(seconds(state_->trying)) + " s\n";
     for (std::size_t i = 0; i < state_->steps.size(); ++i) {

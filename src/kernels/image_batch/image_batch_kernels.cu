@@ -38,6 +38,8 @@ constexpr std::size_t many = 64 * 1024;
 
 template <typename Kernel>
 __global__ void __launch_bounds__(threads) run_on_device(const __grid_constant__ closure_of<Kernel> all) {
+    dependency_trigger();
+    dependency_wait();
     const unsigned index = blockIdx.x * blockDim.x + threadIdx.x;
     if (index < all.count) all.kernel(index);
 }
@@ -45,6 +47,8 @@ __global__ void __launch_bounds__(threads) run_on_device(const __grid_constant__
 // A warp adds up one window.
 template <typename Kernel, unsigned Count>
 __global__ void __launch_bounds__(threads) add_on_device(const __grid_constant__ closure_of<Kernel> all) {
+    dependency_trigger();
+    dependency_wait();
     const unsigned index = blockIdx.x * (blockDim.x / threads_of_window) + threadIdx.x / threads_of_window;
     const unsigned number = threadIdx.x % threads_of_window;
     if (index >= all.count) return;
@@ -91,7 +95,9 @@ public:
                 return is_in(4, step_.to) && step_.out.channels % 4 == 0 ? enter<4>() : enter<1>();
             case image_work::leave: return leave();
             case image_work::convolve: return convolve();
+            case image_work::convolve_transposed: return convolve_transposed();
             case image_work::shuffle: return shuffle();
+            case image_work::resample: return resample();
             case image_work::scale:
             case image_work::add:
             case image_work::multiply:
@@ -262,6 +268,30 @@ private:
                               reinterpret_cast<const float*>(call_.numbers + step_.numbers),
                               static_cast<unsigned>(padded_channels(step_.out.channels)), end_of(step_), to()},
                           to_);
+    }
+    launch_command resample() const {
+        return in_eights(step_.from, step_.to, step_.out.channels) ? resample<8>() : resample<1>();
+    }
+    template <unsigned Count>
+    launch_command resample() const {
+        return command_of(elements(Count),
+                          resampled_channels<T, Count>{grid(Count), static_cast<unsigned>(step_.in.height),
+                                                       static_cast<unsigned>(step_.in.width), step_.resampling, from(),
+                                                       end_of(step_), to()},
+                          to_);
+    }
+    launch_command convolve_transposed() const {
+        const filter_form form = filter_form_of(step_);
+        const size_2d taps = taps_of_phase(step_.window);
+        const std::byte* const filters = call_.numbers + step_.numbers;
+        return command_of(
+            elements(1),
+            transposed_element<T>{grid(1), window(), static_cast<unsigned>(taps.height),
+                                  static_cast<unsigned>(taps.width), from(), also(),
+                                  reinterpret_cast<const T*>(filters), reinterpret_cast<const T*>(filters + form.bias),
+                                  static_cast<unsigned>(step_.in.channels), static_cast<unsigned>(form.channels),
+                                  static_cast<unsigned>(form.filters), end_of(step_), to()},
+            to_);
     }
     launch_command convolve() const {
         const filter_form form = filter_form_of(step_);

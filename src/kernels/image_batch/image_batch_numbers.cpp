@@ -34,8 +34,17 @@ bool joins_groups(std::size_t groups, std::size_t filters, std::size_t channels_
 
 filter_form filter_form_of(const image_step& step) noexcept {
     const auto [filters, channels] = sizes_of(step.out.channels, step.groups, step.in.channels / step.groups);
-    const std::size_t taps = step.window.size.height * step.window.size.width;
+    std::size_t taps = step.window.size.height * step.window.size.width;
+    if (step.what == image_work::convolve_transposed) {
+        const size_2d of_phase = taps_of_phase(step.window);
+        taps = step.window.stride.height * step.window.stride.width * of_phase.height * of_phase.width;
+    }
     return {filters, channels, rounded_up(filters * taps * channels * short_bytes)};
+}
+
+size_2d taps_of_phase(const image_window& window) noexcept {
+    const auto divided = [](std::size_t x, std::size_t by) { return (x + by - 1) / by; };
+    return {divided(window.size.height, window.stride.height), divided(window.size.width, window.stride.width)};
 }
 
 std::size_t batch_numbers::place(std::size_t bytes) {
@@ -70,6 +79,30 @@ std::size_t batch_numbers::add_filters(const std::vector<float>& filters, const 
                       filters[(k * channels_of_group + c) * taps + tap]);
         write(begin + biases, to, bias[k]);
     }
+    return begin;
+}
+
+std::size_t batch_numbers::add_transposed_filters(const std::vector<float>& filters, const std::vector<float>& bias,
+                                                  const size_2d& window, const size_2d& stride) {
+    const std::size_t count = bias.size(), of_filter = window.height * window.width;
+    const std::size_t inputs = filters.size() / (count * of_filter);
+    const auto [rows, channels] = sizes_of(count, 1, inputs);
+    const size_2d taps = taps_of_phase({.size = window, .stride = stride});
+    const std::size_t of_phase = rows * taps.height * taps.width * channels;
+    const std::size_t biases = rounded_up(stride.height * stride.width * of_phase * short_bytes);
+    const std::size_t begin = place(biases + rows * short_bytes);
+    for (std::size_t y = 0; y < window.height; ++y) {
+        for (std::size_t x = 0; x < window.width; ++x) {
+            const std::size_t phase = y % stride.height * stride.width + x % stride.width;
+            const std::size_t row = taps.height - 1 - y / stride.height, column = taps.width - 1 - x / stride.width;
+            for (std::size_t k = 0; k < count; ++k) {
+                const std::size_t to = phase * of_phase + ((k * taps.height + row) * taps.width + column) * channels;
+                for (std::size_t c = 0; c < inputs; ++c)
+                    write(begin, to + c, filters[((c * count + k) * window.height + y) * window.width + x]);
+            }
+        }
+    }
+    for (std::size_t k = 0; k < count; ++k) write(begin + biases, k, bias[k]);
     return begin;
 }
 

@@ -36,11 +36,12 @@ public:
              CUstream_st* on)
         : call_(call), workspace_(workspace), libraries_(libraries), kernels_(kernels), on_(on) {}
 
+    // `step` is one of the call's: some ways carry out the steps next to it too.
     void operator()(const image_step& step, const convolution_way& by) const;
 
 private:
     std::byte* at(const image_place& place) const { return call_.scratch + place.first * short_bytes; }
-    void launch(const launch_command& command) const;
+    void launch(const launch_command& command, bool is_first) const;
 
     const batch_call& call_;
     void* const workspace_;

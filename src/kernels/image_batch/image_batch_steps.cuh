@@ -3,6 +3,7 @@
 // channels of a pixel where channels come in eights, else one (of what enters, 4 if they come in fours).
 #pragma once
 
+#include <cmath>
 #include <cstddef>
 #include <type_traits>
 
@@ -337,6 +338,90 @@ struct convolved_element {
         }
         if (also.first != nullptr) sum += widened(*also.at(at.image, at.y, at.x, k));
         *out.at(at.image, at.y, at.x, k) = narrowed<T>(end(sum));
+    }
+};
+
+// One output of a transposed convolution.
+template <typename T>
+struct transposed_element {
+    element_grid grid;
+    window_form window;
+    unsigned taps_down, taps_across;
+    value_view<const T> x, also;
+    const T *filters, *bias;
+    unsigned channels, filter_channels, filter_count;  // that are read, and that are in memory
+    step_end end;
+    value_view<T> out;
+
+    SLUICE_KERNEL void operator()(unsigned index) const {
+        const auto at = grid(index);
+        const unsigned k = at.vector, r = at.y + static_cast<unsigned>(window.top),
+                       s = at.x + static_cast<unsigned>(window.left);
+        const unsigned phase = r % window.down * window.across + s % window.across;
+        const T* const filter =
+            filters + (std::size_t{phase} * filter_count + k) * taps_down * taps_across * filter_channels;
+        float sum = widened(bias[k]);
+        for (unsigned i = 0; i < taps_down; ++i) {
+            for (unsigned j = 0; j < taps_across; ++j) {
+                const int row = static_cast<int>(r / window.down + i) - static_cast<int>(taps_down - 1),
+                          column = static_cast<int>(s / window.across + j) - static_cast<int>(taps_across - 1);
+                if (!window.has(row, column)) continue;
+                const T* const pixel = x.at(at.image, static_cast<unsigned>(row), static_cast<unsigned>(column), 0);
+                const T* const tap = filter + std::size_t{i * taps_across + j} * filter_channels;
+                for (unsigned c = 0; c < channels; ++c) sum += widened(pixel[c]) * widened(tap[c]);
+            }
+        }
+        if (also.first != nullptr) sum += widened(*also.at(at.image, at.y, at.x, k));
+        *out.at(at.image, at.y, at.x, k) = narrowed<T>(end(sum));
+    }
+};
+
+// Pixels at other places, each from the nearest one, or from those around its place.
+template <typename T, unsigned Count>
+struct resampled_channels {
+    element_grid grid;
+    unsigned in_height, in_width;
+    image_resampling how;
+    value_view<const T> x;
+    step_end end;
+    value_view<T> out;
+
+    SLUICE_KERNEL static double place(const resampled_axis& of, unsigned at) {
+        return (at + of.shift) * of.factor / of.divisor - of.back;
+    }
+    SLUICE_KERNEL static unsigned clamped(double at, unsigned count) {
+        return at > 0 ? static_cast<unsigned>(at < count - 1 ? at : count - 1) : 0;
+    }
+    SLUICE_KERNEL unsigned nearest(double at, unsigned count) const {
+        switch (how.by) {
+            case resample_by::nearest_half_down: return clamped(std::ceil(at - 0.5), count);
+            case resample_by::nearest_half_up: return clamped(std::floor(at + 0.5), count);
+            case resample_by::nearest_up: return clamped(std::ceil(at), count);
+            default: return clamped(std::floor(at), count);
+        }
+    }
+
+    SLUICE_KERNEL void operator()(unsigned index) const {
+        const auto at = grid(index);
+        const unsigned channel = at.vector * Count;
+        const double row = place(how.rows, at.y), column = place(how.columns, at.x);
+        float made[Count];
+        if (how.by != resample_by::linear) {
+            read_channels(x.at(at.image, nearest(row, in_height), nearest(column, in_width), channel), made);
+        } else {
+            const double top = std::ceil(row) - 1, left = std::ceil(column) - 1;
+            const float down = static_cast<float>(row - top), across = static_cast<float>(column - left);
+            for (unsigned i = 0; i < Count; ++i) made[i] = 0;
+            for (unsigned k = 0; k < 4; ++k) {
+                const unsigned y = clamped(top + k / 2, in_height), z = clamped(left + k % 2, in_width);
+                const float weight = (k / 2 != 0 ? down : 1 - down) * (k % 2 != 0 ? across : 1 - across);
+                float other[Count];
+                read_channels(x.at(at.image, y, z, channel), other);
+                for (unsigned i = 0; i < Count; ++i) made[i] += weight * other[i];
+            }
+        }
+        for (unsigned i = 0; i < Count; ++i) made[i] = end(made[i]);
+        write_channels(made, out.at(at.image, at.y, at.x, channel));
     }
 };
 

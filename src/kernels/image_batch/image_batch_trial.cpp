@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <limits>
 
+#include "cuda/early_starts.hpp"
+
 namespace sluice::kernels {
 
 bool convolution_trial::measure(const batch_call& call, const image_step& step, convolution_way& by,
@@ -17,7 +19,10 @@ bool convolution_trial::measure(const batch_call& call, const image_step& step, 
         static_cast<void>(cuda::api::capture(
             graph.get(), {}, stream_.get(),
             [&] {
-                for (int i = 0; i < calls; ++i) run(step, by);
+                for (int i = 0; i < calls; ++i) {
+                    const cuda::early_starts scope(starts_early_ && i != 0);
+                    run(step, by);
+                }
             },
             image_batch_context));
         const cuda::api::graph_exec_handle exec = cuda::api::instantiate(graph.get(), false, image_batch_context);

@@ -29,9 +29,11 @@ private:
 // Has a stream of its own.
 class convolution_trial {
 public:
-    convolution_trial(batch_libraries& libraries, kernel_handles& kernels)
+    // `starts_early`: as in a graph of the device, kernels may start before the one before them has ended.
+    convolution_trial(batch_libraries& libraries, kernel_handles& kernels, bool starts_early)
         : libraries_(libraries),
           kernels_(kernels),
+          starts_early_(starts_early),
           stream_(cuda::api::create_stream(0)),
           from_(cuda::api::create_event(cuda::api::event_use::timing)),
           to_(cuda::api::create_event(cuda::api::event_use::timing)) {}
@@ -42,6 +44,7 @@ public:
 private:
     batch_libraries& libraries_;
     kernel_handles& kernels_;
+    const bool starts_early_;
     cuda::api::stream_handle stream_;
     cuda::api::event_handle from_, to_;
 };

@@ -33,6 +33,7 @@ bool is_dense(const image_place& place, const image_size& size, std::size_t imag
 }
 
 std::optional<cuda::pixel_product> product_of(const image_step& step, std::size_t images, short_type type) {
+    if (step.what != image_work::convolve) return {};
     const filter_form filter = filter_form_of(step);
     if (!is_by_pixel(step) || filter.channels != step.in.channels || filter.filters != step.out.channels) return {};
     if (!is_dense(step.from, step.in, images) || !is_dense(step.to, step.out, images)) return {};
@@ -51,6 +52,7 @@ std::optional<cuda::pixel_product> product_of(const image_step& step, std::size_
 
 std::optional<cuda::fused_convolution> convolution_of(const image_step& step, std::size_t images, short_type type,
                                                       bool has_end) {
+    if (step.what != image_work::convolve) return {};
     const filter_form filter = filter_form_of(step);
     if (filter.channels * step.groups != step.in.channels || filter.filters != step.out.channels) return {};
     const auto count = [](std::size_t each) { return static_cast<std::int64_t>(each); };
@@ -91,13 +93,26 @@ std::optional<cuda::fused_convolution> convolution_of(const image_step& step, st
 
 }  // namespace
 
+namespace {
+
+// The step as it reads what a multiplication before it reads.
+image_step with_input(image_step step, const image_step& multiplication) {
+    step.from = multiplication.from;
+    return step;
+}
+
+}  // namespace
+
 bool has_relu(const image_step& step) {
     return !step.curve && step.has_bounds && step.least == 0 && step.most == std::numeric_limits<float>::infinity();
 }
 
 std::string convolution_way::text() const {
     std::string made = "kernel";
-    if (tile) made = "tiles of " + std::to_string(tile->pixels) + " x " + std::to_string(tile->filters);
+    if (tile) made = "tiles of " + tile->text();
+    if (is_gated) made += ", with the multiplication before it";
+    if (joined > 1) made = "one kernel for " + std::to_string(joined) + " steps";
+    if (is_done) made = "in another step's kernel";
     if (product != nullptr) made = "cuBLASLt";
     if (convolution != nullptr) made = cuda::fused_convolutions::text(*convolution);
     if (ends_apart) made += ", then a kernel";
@@ -109,9 +124,18 @@ std::size_t convolution_way::workspace_bytes() const {
     return convolution != nullptr ? cuda::fused_convolutions::workspace_bytes(*convolution) : 0;
 }
 
-step_key key_of(const image_step& step, std::size_t images, short_type type) {
+bool can_be_gated(const image_step& multiplication, const image_step& convolution) {
+    return multiplication.what == image_work::multiply && multiplication.also_spread == image_spread::pixels &&
+           multiplication.only_next_reads && !multiplication.curve && !multiplication.has_bounds &&
+           multiplication.out == multiplication.in && convolution.from.first == multiplication.to.first &&
+           convolution.in == multiplication.out && multiplication.also.first % 8 == 0 &&
+           multiplication.also.image % 8 == 0 && !convolution_tiles_for(convolution).empty() &&
+           !convolution_tiles_for(with_input(convolution, multiplication)).empty();
+}
+
+step_key key_of(const image_step& step, std::size_t images, short_type type, bool has_gate) {
     const bool has_other_end = step.curve || (step.has_bounds && !has_relu(step));
-    return {product_of(step, images, type), convolution_of(step, images, type, true), has_other_end};
+    return {product_of(step, images, type), convolution_of(step, images, type, true), has_other_end, has_gate};
 }
 
 std::vector<convolution_way> ways_of(const step_key& key, const image_step& step, std::size_t images, short_type type,
@@ -122,10 +146,14 @@ std::vector<convolution_way> ways_of(const step_key& key, const image_step& step
     constexpr double most_tiled = 4e9;
     const double work = 2.0 * static_cast<double>(images * step.out.elements() * step.window.size.height *
                                                   step.window.size.width * step.in.channels);
-    if (work < most_tiled && !is_late) {
+    // (No library has transposed convolutions here.)
+    if (step.what == image_work::convolve_transposed || (work < most_tiled && !is_late)) {
         for (const convolution_tile& each : convolution_tiles_for(step)) {
             found.emplace_back();
             found.back().tile = each;
+            if (!std::get<3>(key)) continue;
+            found.push_back(found.back());
+            found.back().is_gated = true;
         }
     }
     if (std::get<0>(key)) {

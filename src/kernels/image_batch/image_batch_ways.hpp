@@ -31,6 +31,9 @@ struct convolution_way {
     std::shared_ptr<const cuda::fused_convolutions::plan> convolution = {};
     std::optional<convolution_tile> tile = {};
     bool ends_apart = false;  // bias, addend and bounds by a kernel of ours
+    bool is_gated = false;    // of a tile: the step before it, a multiplication, is carried out with it
+    std::size_t joined = 1;   // steps from this one on that squeeze_command carries out, if there are more than one
+    bool is_done = false;     // another step's kernel carries it out
     double microseconds = 0;  // as measured; 0 where nothing was
 
     std::string text() const;
@@ -40,10 +43,15 @@ struct convolution_way {
 // Whether a step's bounds are those of relu.
 bool has_relu(const image_step& step);
 
-// What the libraries are asked for: a product where the step is one, and a convolution with its end; and whether a
-// kernel follows them, for an end that they do not have. Two steps with equal keys are carried out in the same way.
-using step_key = std::tuple<std::optional<cuda::pixel_product>, std::optional<cuda::fused_convolution>, bool>;
-step_key key_of(const image_step& step, std::size_t images, short_type type);
+// What the libraries are asked for: a product where the step is one, and a convolution with its end; whether a kernel
+// follows them, for an end that they do not have; and whether the step has a gate (can_be_gated). Two steps with equal
+// keys are carried out in the same way.
+using step_key = std::tuple<std::optional<cuda::pixel_product>, std::optional<cuda::fused_convolution>, bool, bool>;
+step_key key_of(const image_step& step, std::size_t images, short_type type, bool has_gate);
+
+// Whether a kernel can carry out both: a multiplication by one pixel of each image, and the convolution after it, which
+// alone reads its result.
+bool can_be_gated(const image_step& multiplication, const image_step& convolution);
 
 // The ways that may be tried. `is_late`: there is no more time for trials, so only the libraries' first proposals.
 std::vector<convolution_way> ways_of(const step_key& key, const image_step& step, std::size_t images, short_type type,

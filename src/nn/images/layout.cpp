@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "kernels/image_batch/image_batch.hpp"
+#include "nn/images/resampling_of.hpp"
 #include "nn/images/shapes.hpp"
 #include "nn/passes/steps.hpp"
 
@@ -54,6 +55,7 @@ public:
         join_concatenations();
         if (!find_roots()) return {};
         write_steps();
+        find_only_readers();
         find_phases();
         if (are_together_ ? !can_be_counted() : !is_worth_its_memory()) return {};
         image_layout made;
@@ -108,6 +110,7 @@ private:
             case image_work::scale:
                 return in == out && work.channels == out.channels && (work.rank == 0 || work.rank == rank_);
             case image_work::copy: return in == out;
+            case image_work::resample:
             case image_work::maximum:
             case image_work::average: return in.channels == out.channels;
             case image_work::add:
@@ -147,7 +150,9 @@ private:
     void find_windows() {
         for (std::size_t i = 0; i < recipe_.works.size(); ++i) {
             const recipe_work& work = recipe_.works[i];
-            const bool is_convolution = work.what == image_work::convolve || work.what == image_work::convolve_channels;
+            const bool is_convolution = work.what == image_work::convolve ||
+                                        work.what == image_work::convolve_channels ||
+                                        work.what == image_work::convolve_transposed;
             if (!is_convolution && work.what != image_work::maximum && work.what != image_work::average) continue;
             windows_[i] = image_window_of(in_.steps[work.step], size(work.inputs[0]), path_, shapes_);
             if (is_convolution) need_border(work, windows_[i]);
@@ -258,6 +263,7 @@ private:
         if (work.also != no_slot && !fills_memory(work.also)) return false;
         if (work.what == image_work::shuffle) return true;
         if (work.what == image_work::convolve) return work.groups == 1;
+        if (work.what == image_work::convolve_transposed) return true;
         if (pair.first != no_slot) {
             return fills_memory(pair.first) &&
                    (pair.spread == kernels::image_spread::channels || fills_memory(pair.second));
@@ -284,6 +290,8 @@ private:
             made.most = work.bounds->most;
         }
         made.window = window;
+        if (work.what == image_work::resample)
+            made.resampling = resampling_of(in_, in_.steps[work.step], size(work.inputs[0]), size(work.output));
         made.groups = work.what == image_work::shuffle ? shapes_[work.split].shape()[1] : work.groups;
         made.numbers = work.numbers;
         const step& of = in_.steps[work.step];
@@ -344,6 +352,14 @@ private:
         return true;
     }
 
+    void find_only_readers() {
+        for (std::size_t i = 0; i + 1 < steps_.size(); ++i) {
+            const slot to = static_cast<slot>(steps_[i].to.first);
+            const value& of = values_[to];
+            steps_[i].only_next_reads = of.root == to && !of.has_parts && of.first_use == i && of.last_use == i + 1;
+        }
+    }
+
     // Each step joins the ones before it if it can. What a phase uses is in use until its end.
     void find_phases() {
         std::vector<std::size_t> phases(steps_.size());
@@ -365,6 +381,7 @@ private:
             if (!each.is_used) continue;
             each.first_use = phases[each.first_use];
             each.last_use = phases[each.last_use];
+            if (are_together_) each.last_use += kernels::most_joined_steps - 1;
         }
     }
 

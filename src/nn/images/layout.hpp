@@ -12,10 +12,6 @@
 
 namespace sluice::nn::detail {
 
-// For a CPU, steps are of one image and borders are a part of the values; for a GPU, steps are of all images, and
-// values have no borders, but whole numbers of 8 channels where they are no part of another one (image_batch.hpp).
-enum class image_style : unsigned char { one_by_one, together };
-
 struct image_layout {
     std::vector<kernels::image_step> steps;
     std::size_t images = 0;

@@ -9,6 +9,7 @@
 #include <span>
 #include <utility>
 
+#include "nn/images/resampling_of.hpp"
 #include "nn/operators/table.hpp"
 #include "nn/passes/steps.hpp"
 
@@ -109,13 +110,36 @@ bool is_pooling(const prepared_graph& in, const step& of) {
            is_mean_of_image(in, of);
 }
 
+// In one group and without dilation, with padding that the node says.
+bool is_transposed_convolution(const prepared_graph& in, const step& of) {
+    const any_tensor* const filters = constant_input(in, of, 1);
+    if (!is(of, "ConvTranspose") || filters == nullptr || filters->elements() == 0) return false;
+    if (filters->shape().size() != 4 && filters->shape().size() != 3) return false;
+    const auto* const dilations = of.from->find<std::vector<std::int64_t>>("dilations");
+    if (dilations != nullptr && std::ranges::any_of(*dilations, [](std::int64_t each) { return each != 1; }))
+        return false;
+    const bool is_padded = of.from->find<std::vector<std::int64_t>>("output_shape") == nullptr &&
+                           text(of, "auto_pad", "NOTSET") == "NOTSET";
+    if (integer(of, "group", 1) != 1 || !is_padded) return false;
+    if (of.inputs.size() < 3 || of.inputs[2] == no_slot) return true;
+    const any_tensor* const bias = constant_input(in, of, 2);
+    return bias != nullptr && bias->shape() == operators::lengths{filters->shape()[1]};
+}
+size_2d stride_of(const step& of) {
+    const auto* const given = of.from->find<std::vector<std::int64_t>>("strides");
+    if (given == nullptr || given->empty()) return {1, 1};
+    const auto number = [](std::int64_t each) { return static_cast<std::size_t>(std::max<std::int64_t>(each, 1)); };
+    return {given->size() > 1 ? number((*given)[0]) : 1, number(given->back())};
+}
+
 bool is_same(const step& of) {
     return is(of, "Identity") || (is(of, "Dropout") && of.inputs.size() < 3 && of.opset >= 7);
 }
 
 }  // namespace
 
-image_role role_of(const prepared_graph& in, const std::vector<std::size_t>& readers, std::size_t at) {
+image_role role_of(const prepared_graph& in, const std::vector<std::size_t>& readers, std::size_t at,
+                   image_style style) {
     const step& of = in.steps[at];
     const auto is_unread = [&](slot one) { return one == no_slot || readers[one] == no_step; };
     const bool has_one_output = !of.outputs.empty() && of.outputs[0] != no_slot &&
@@ -130,6 +154,10 @@ image_role role_of(const prepared_graph& in, const std::vector<std::size_t>& rea
     if (takes_constant && !is(of, "Add") && !is(of, "Mul")) return image_role::none;
     if (of.what == &operators::folded_batch_normalization()) return image_role::scale;
     if (is_convolution(in, of)) return image_role::convolution;
+    if (style == image_style::together) {
+        if (is_transposed_convolution(in, of)) return image_role::transposed_convolution;
+        if (can_be_resampled(in, of)) return image_role::resampling;
+    }
     if (is(of, "Add") || is(of, "Mul") || is(of, "Sum")) {
         if (of.inputs.size() != 2 || of.opset < (is(of, "Sum") ? 8 : 7)) return image_role::none;
         if (!is(of, "Sum") && channel_input(in, of) != no_step) return image_role::scale;
@@ -155,7 +183,8 @@ std::vector<std::size_t> shuffle_from(const prepared_graph& in, const std::vecto
     if (!is_shape_known(in.steps[at])) return {};
     for (std::size_t i = 0; i < 2; ++i) {
         const std::size_t next = readers[in.steps[found.back()].outputs[0]];
-        if (next >= several_steps || role_of(in, readers, next) != image_role::reshape) return {};
+        if (next >= several_steps || role_of(in, readers, next, image_style::one_by_one) != image_role::reshape)
+            return {};
         found.push_back(next);
     }
     const auto* const order = in.steps[found[1]].from->find<std::vector<std::int64_t>>("perm");
@@ -180,8 +209,13 @@ struct draft {
 
 class recipe_maker {
 public:
-    recipe_maker(const prepared_graph& in, number_packer& numbers)
-        : in_(in), numbers_(numbers), readers_(only_readers(in)), same_(in.slots), givers_(in.slots, no_step) {
+    recipe_maker(const prepared_graph& in, number_packer& numbers, image_style style)
+        : in_(in),
+          numbers_(numbers),
+          style_(style),
+          readers_(only_readers(in)),
+          same_(in.slots),
+          givers_(in.slots, no_step) {
         for (slot i = 0; i < in.slots; ++i) same_[i] = i;
         std::vector<slot> read = in.outputs;
         for (const step& each : in.steps) std::ranges::copy(each.inputs, std::back_inserter(read));
@@ -225,8 +259,13 @@ private:
     void add(std::size_t at) {
         const step& of = in_.steps[at];
         const slot output = of.outputs[0];
-        switch (role_of(in_, readers_, at)) {
+        switch (role_of(in_, readers_, at, style_)) {
             case image_role::convolution: return add_convolution(at);
+            case image_role::transposed_convolution: return add_transposed_convolution(at);
+            case image_role::resampling: {
+                begin(at, image_work::resample, output).work.inputs = {input(of, 0)};
+                return;
+            }
             case image_role::scale: return add_scale(at);
             case image_role::bounds: return add_bounds(at);
             case image_role::curve: return add_curve(at, input(of, 0), *curve_of(of), at);
@@ -301,6 +340,18 @@ private:
             made.addends.assign(bias->values<float>().begin(), bias->values<float>().end());
     }
 
+    void add_transposed_convolution(std::size_t at) {
+        const step& of = in_.steps[at];
+        const any_tensor& filters = *constant_input(in_, of, 1);
+        draft& made = begin(at, image_work::convolve_transposed, of.outputs[0]);
+        made.work.inputs = {input(of, 0)};
+        made.filters.assign(filters.values<float>().begin(), filters.values<float>().end());
+        made.factors.assign(filters.shape()[1], 1.0);
+        made.addends.assign(filters.shape()[1], 0.0);
+        if (const any_tensor* const bias = constant_input(in_, of, 2))
+            made.addends.assign(bias->values<float>().begin(), bias->values<float>().end());
+    }
+
     struct channel_numbers {
         std::size_t input;
         std::vector<double> factors, addends;
@@ -315,7 +366,8 @@ private:
         const std::size_t constant = channel_input(in_, of);
         std::vector<double> given = list(constant);
         const std::size_t count = given.size();
-        const std::size_t rank = rank_of_channels(constant_input(in_, of, constant));
+        // (One number for one channel is that whatever the rank is.)
+        const std::size_t rank = count == 1 ? 0 : rank_of_channels(constant_input(in_, of, constant));
         if (is(of, "Mul")) return {1 - constant, std::move(given), std::vector<double>(count, 0.0), rank};
         return {1 - constant, std::vector<double>(count, 1.0), std::move(given), rank};
     }
@@ -438,7 +490,8 @@ private:
         draft *first = a == b ? nullptr : only_giver(a, at), *second = a == b ? nullptr : only_giver(b, at);
         const auto may_add = [](const draft* to) {
             return to != nullptr && !to->work.bounds && !to->work.curve && to->work.also == no_slot &&
-                   (to->work.what == image_work::convolve || to->work.what == image_work::convolve_channels);
+                   (to->work.what == image_work::convolve || to->work.what == image_work::convolve_channels ||
+                    to->work.what == image_work::convolve_transposed);
         };
         const auto is_before = [&](slot value, const draft& than) {
             return givers_[value] == no_step || givers_[value] < static_cast<std::size_t>(&than - drafts_.data());
@@ -459,12 +512,17 @@ private:
             work.numbers = numbers_.add_factors({each.factors.begin(), each.factors.end()}, addends);
         } else if (!each.filters.empty()) {
             const auto& shape = constant_input(in_, in_.steps[work.step], 1)->shape();
-            const std::size_t of_filter = each.filters.size() / shape[0];
-            for (std::size_t i = 0; i < each.filters.size(); ++i)
-                each.filters[i] = static_cast<float>(each.filters[i] * each.factors[i / of_filter]);
+            const bool is_transposed = work.what == image_work::convolve_transposed;
+            const std::size_t taps = each.filters.size() / shape[0] / shape[1];
+            for (std::size_t i = 0; i < each.filters.size(); ++i) {
+                const std::size_t filter = is_transposed ? i / taps % shape[1] : i / (taps * shape[1]);
+                each.filters[i] = static_cast<float>(each.filters[i] * each.factors[filter]);
+            }
             const size_2d window{shape.size() == 3 ? 1 : shape[2], shape.back()};
             work.numbers =
-                work.what == image_work::convolve_channels
+                is_transposed
+                    ? numbers_.add_transposed_filters(each.filters, addends, window, stride_of(in_.steps[work.step]))
+                : work.what == image_work::convolve_channels
                     ? numbers_.add_channel_filters(each.filters, addends, window)
                     : numbers_.add_filters(each.filters, addends, work.groups, shape[1], window, work.shuffled_groups);
             each.filters = {};
@@ -473,6 +531,7 @@ private:
 
     const prepared_graph& in_;
     number_packer& numbers_;
+    const image_style style_;
     std::vector<std::size_t> readers_;
     std::vector<slot> same_;            // the value that is meant
     std::vector<std::size_t> givers_;   // the draft that gives the value
@@ -482,6 +541,8 @@ private:
 
 }  // namespace
 
-image_recipe recipe_of(const prepared_graph& in, number_packer& numbers) { return recipe_maker(in, numbers).make(); }
+image_recipe recipe_of(const prepared_graph& in, number_packer& numbers, image_style style) {
+    return recipe_maker(in, numbers, style).make();
+}
 
 }  // namespace sluice::nn::detail

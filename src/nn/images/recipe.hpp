@@ -12,6 +12,10 @@
 
 namespace sluice::nn::detail {
 
+// For a CPU, steps are of one image and borders are a part of the values; for a GPU, steps are of all images, and
+// values have no borders, but whole numbers of 8 channels where they are no part of another one (image_batch.hpp).
+enum class image_style : unsigned char { one_by_one, together };
+
 struct image_bounds {
     float least, most;
 };
@@ -48,6 +52,9 @@ public:
     virtual std::size_t add_filters(const std::vector<float>& filters, const std::vector<float>& addends,
                                     std::size_t& groups, std::size_t channels_of_group, const size_2d& window,
                                     std::size_t shuffled_groups) = 0;
+    // Of a transposed convolution in one group: [channels, filters, height, width].
+    virtual std::size_t add_transposed_filters(const std::vector<float>& filters, const std::vector<float>& addends,
+                                               const size_2d& window, const size_2d& stride) = 0;
     virtual std::size_t add_channel_filters(const std::vector<float>& filters, const std::vector<float>& addends,
                                             const size_2d& window) = 0;
     virtual std::size_t add_factors(const std::vector<float>& factors, const std::vector<float>& addends) = 0;
@@ -62,23 +69,26 @@ protected:
 enum class image_role : unsigned char {
     none,
     convolution,
+    transposed_convolution,
     scale,  // by constants, one for each channel
     bounds,
     curve,
     pooling,
     addition,
     multiplication,
+    resampling,
     concatenation,
     same,    // gives its input
     reshape  // part of a shuffle
 };
 // `readers` are only_readers of the graph.
-image_role role_of(const prepared_graph& in, const std::vector<std::size_t>& readers, std::size_t step);
+image_role role_of(const prepared_graph& in, const std::vector<std::size_t>& readers, std::size_t step,
+                   image_style style);
 // The three steps from this one on that exchange groups of channels: Reshape, Transpose and Reshape. Empty if there are
 // none.
 std::vector<std::size_t> shuffle_from(const prepared_graph& in, const std::vector<std::size_t>& readers,
                                       std::size_t step);
 
-image_recipe recipe_of(const prepared_graph& in, number_packer& numbers);
+image_recipe recipe_of(const prepared_graph& in, number_packer& numbers, image_style style);
 
 }  // namespace sluice::nn::detail

@@ -47,6 +47,15 @@ kernels::image_window image_window_of(const step& of, const kernels::image_size&
     with_node(of, path, shapes, [&](node_call& in) {
         if (is(of, "Conv")) {
             grid = operators::convolution_of(in, in.input(0), in.input(1)).grid;
+        } else if (is(of, "ConvTranspose")) {
+            const std::size_t rank = operators::window_rank(in, in.input(0));
+            const operators::lengths window = operators::filter_window(in, in.input(1)),
+                                     pads = operators::window_numbers(in, "pads", 2 * rank, 0, 0);
+            grid = operators::unpadded_grid(in, std::span(in.input(0).shape()).subspan(2), window);
+            for (std::size_t d = 0; d < rank; ++d) {
+                grid.before[3 - rank + d] = pads[d];
+                grid.after[3 - rank + d] = pads[rank + d];
+            }
         } else {
             const std::size_t rank = operators::window_rank(in, in.input(0));
             const auto size = operators::window_numbers(in, "kernel_shape", rank, 1, 1);

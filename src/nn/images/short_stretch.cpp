@@ -23,6 +23,10 @@ public:
         if (kernels::joins_groups(groups, addends.size(), channels_of_group)) groups = 1;
         return place;
     }
+    std::size_t add_transposed_filters(const std::vector<float>& filters, const std::vector<float>& addends,
+                                       const size_2d& window, const size_2d& stride) override {
+        return to_.add_transposed_filters(filters, addends, window, stride);
+    }
     std::size_t add_channel_filters(const std::vector<float>& filters, const std::vector<float>& addends,
                                     const size_2d& window) override {
         return to_.add_channel_filters(filters, addends, window);
@@ -54,7 +58,7 @@ short_image_stretch::short_image_stretch(prepared_graph steps, precision what, e
       on_(context.device()),
       type_(what == precision::bf16 ? kernels::short_type::bf16 : kernels::short_type::f16) {
     short_numbers numbers(type_);
-    recipe_ = recipe_of(body(), numbers);
+    recipe_ = recipe_of(body(), numbers, image_style::together);
     is_possible_ = numbers.packed().are_finite();
     if (!is_possible_) return;
     std::vector<std::byte> bytes = numbers.packed().all();

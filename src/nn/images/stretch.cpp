@@ -21,6 +21,11 @@ public:
                             std::size_t channels_of_group, const size_2d& window, std::size_t) override {
         return to_.add_filters(filters.data(), addends.data(), addends.size(), groups, channels_of_group, window);
     }
+    // No recipe for a CPU has such convolutions.
+    std::size_t add_transposed_filters(const std::vector<float>&, const std::vector<float>&, const size_2d&,
+                                       const size_2d&) override {
+        throw error(errc::unsupported, "transposed convolutions are no part of a stretch on a CPU", {"convolutions"});
+    }
     std::size_t add_channel_filters(const std::vector<float>& filters, const std::vector<float>& addends,
                                     const size_2d& window) override {
         return to_.add_channel_filters(filters.data(), addends.data(), addends.size(), window);
@@ -52,7 +57,7 @@ void run_on_host(const void* closure) { kernels::run_image_program(*static_cast<
 
 cpu_image_stretch::cpu_image_stretch(prepared_graph steps, device& on) : image_stretch(std::move(steps)), on_(on) {
     cpu_numbers numbers;
-    recipe_ = recipe_of(body(), numbers);
+    recipe_ = recipe_of(body(), numbers, image_style::one_by_one);
     numbers_ = on_device(on, numbers.all().data(), numbers.all().size() * sizeof(float));
 }
 

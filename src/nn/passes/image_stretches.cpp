@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Finds stretches of convolutions and of what is around them, and makes one step of each.
+#include "nn/passes/image_stretches.hpp"
+
 #include <algorithm>
 #include <memory>
 #include <utility>
@@ -18,10 +20,14 @@ namespace {
 
 class stretch_search {
 public:
-    explicit stretch_search(const prepared_graph& in)
-        : in_(in), readers_(only_readers(in)), is_outside_shuffle_(in.steps.size(), true), states_(in.slots) {
+    stretch_search(const prepared_graph& in, image_style style)
+        : in_(in),
+          style_(style),
+          readers_(only_readers(in)),
+          is_outside_shuffle_(in.steps.size(), true),
+          states_(in.slots) {
         for (std::size_t i = 0; i < in.steps.size(); ++i) {
-            if (role_of(in, readers_, i) != image_role::reshape) continue;
+            if (role_of(in, readers_, i, style) != image_role::reshape) continue;
             for (const std::size_t each : shuffle_from(in, readers_, i)) is_outside_shuffle_[each] = false;
         }
     }
@@ -47,8 +53,8 @@ private:
 
     void take(std::size_t at) {
         const step& of = in_.steps[at];
-        const image_role role = role_of(in_, readers_, at);
-        const bool can_begin = role == image_role::convolution;
+        const image_role role = role_of(in_, readers_, at, style_);
+        const bool can_begin = role == image_role::convolution || role == image_role::transposed_convolution;
         const bool has_role = role != image_role::none && (role != image_role::reshape || !is_outside_shuffle_[at]);
         const bool depends_on_others = has_input(of, state::after);
         if (can_begin && depends_on_others) close();
@@ -69,6 +75,7 @@ private:
     }
 
     const prepared_graph& in_;
+    const image_style style_;
     const std::vector<std::size_t> readers_;
     std::vector<bool> is_outside_shuffle_;
     std::vector<state> states_;
@@ -78,10 +85,10 @@ private:
 
 // Replaces each stretch for which make_stretch(body) makes one. Gives the steps of the body to `note`.
 template <typename Make, typename Note>
-void fuse_stretches(prepared_graph& in, const Make& make_stretch, const Note& note) {
+void fuse_stretches(prepared_graph& in, image_style style, const Make& make_stretch, const Note& note) {
     std::vector<step> steps;
     std::size_t copied = 0;
-    for (const std::vector<std::size_t>& found : stretch_search(in).find()) {
+    for (const std::vector<std::size_t>& found : stretch_search(in, style).find()) {
         prepared_graph body = part_of(in, found);
         if (body.inputs.size() + body.outputs.size() > kernels::most_outside_images) continue;
         step whole = in.steps[found.front()];
@@ -120,10 +127,16 @@ void fuse_stretches(prepared_graph& in, const Make& make_stretch, const Note& no
 
 }  // namespace
 
+std::vector<prepared_graph> graphs_of_image_stretches(const prepared_graph& in, image_style style) {
+    std::vector<prepared_graph> made;
+    for (const std::vector<std::size_t>& each : stretch_search(in, style).find()) made.push_back(part_of(in, each));
+    return made;
+}
+
 void fuse_image_stretches(prepared_graph& in, execution_context& context) {
     if (context.device().kind() != device_kind::cpu) return;
     fuse_stretches(
-        in,
+        in, image_style::one_by_one,
         [&](prepared_graph body) {
             return std::make_shared<const cpu_image_stretch>(std::move(body), context.device());
         },
@@ -134,17 +147,17 @@ void fuse_short_image_stretches(prepared_graph& in, precision what, execution_co
                                 rounding_report& report) {
     if (what != precision::f16 && what != precision::bf16) return;
     // A network without convolutions does not open cuDNN.
-    if (std::ranges::none_of(in.steps, [](const step& each) { return is(each, "Conv"); })) return;
+    const auto is_one = [](const step& each) { return is(each, "Conv") || is(each, "ConvTranspose"); };
+    if (std::ranges::none_of(in.steps, is_one)) return;
     if (!kernels::has_image_batches(context.device())) return;
     fuse_stretches(
-        in,
+        in, image_style::together,
         [&](prepared_graph body) -> std::shared_ptr<const image_stretch> {
             auto made = std::make_shared<const short_image_stretch>(std::move(body), what, context);
             return made->is_possible() ? made : nullptr;
         },
         [&](const prepared_graph& body) {
-            report.rounded += static_cast<std::size_t>(
-                std::ranges::count_if(body.steps, [](const step& each) { return is(each, "Conv"); }));
+            report.rounded += static_cast<std::size_t>(std::ranges::count_if(body.steps, is_one));
         });
 }
 
