@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// One call of an ONNX network on a CPU device, from inputs in host memory to outputs there: by run, compiled, and at
-// once (network::operator()).
+// One call of an ONNX network on a CPU device, from inputs in host memory to outputs there: by run, compiled, at once
+// (network::operator()), and prepared.
 //
 //     bench_network_cpu MODEL ROWS SECONDS [PRECISION]    prints {"run": microseconds, "compiled": ..., "direct": ...,
-//                                                         "how": "AMX-BF16"}: medians, and what multiplies
+//                                                         "prepared": ..., "how": "AMX-BF16"}: medians, and what
+//                                                         multiplies; null: the network cannot be prepared
 //
 // network_peers.py calls it in turn with other runtimes. Dimensions without a length are ROWS.
 #include <algorithm>
@@ -11,6 +12,7 @@
 #include <cstddef>
 #include <cstdio>
 #include <functional>
+#include <memory>
 #include <stdexcept>
 #include <string>
 #include <utility>
@@ -57,6 +59,16 @@ auto direct_call(const nn::network& network, const std::vector<nn::any_tensor>& 
     return [&network, from, room = std::move(room), to] { network(from, to); };
 }
 
+// A run in place, with the same numbers.
+auto prepared_call(const nn::network& network, const std::vector<nn::any_tensor>& inputs) {
+    std::vector<nn::input_shape> shapes;
+    for (std::size_t i = 0; i < inputs.size(); ++i) shapes.push_back({network.inputs()[i].name, inputs[i].shape()});
+    auto fast = std::make_shared<nn::prepared>(network.prepare(shapes));
+    for (std::size_t i = 0; i < inputs.size(); ++i)
+        std::ranges::copy(inputs[i].values<float>(), fast->input<float>(i).begin());
+    return [fast] { fast->run(); };
+}
+
 // Calls of less than a microsecond are timed several at a time, since reading the clock takes a part of that.
 double median_for(double seconds, const std::function<void()>& call) {
     const auto time_of = [&](int calls) {
@@ -85,13 +97,19 @@ int main(int count, char** words) try {
     round_robin pool(machine.find("cpu:0"), 1);
     const nn::network network = sync(nn::make_network(nn::load_onnx(words[1]), {.precision = *precision}), pool);
     const auto inputs = inputs_of(network, std::stoul(words[2]));
-    const double seconds = std::stod(words[3]) / 3;
+    const double seconds = std::stod(words[3]) / 4;
     const double run = median_for(seconds, [&] { sync(network.run(inputs), pool); });
     const auto fast = compile(pool, [&] { return network.run(inputs); });
     const double compiled = median_for(seconds, [&] { sync(fast(), pool); });
     const double direct = median_for(seconds, direct_call(network, inputs));
-    std::printf("{\"run\": %.3f, \"compiled\": %.3f, \"direct\": %.3f, \"how\": \"%s\"}\n", run, compiled, direct,
-                network.rounding().support.how.c_str());
+    std::string prepared = "null";  // numbers decide about shapes
+    try {
+        prepared = std::to_string(median_for(seconds, prepared_call(network, inputs)));
+    } catch (const error& refusal) {
+        if (refusal.code() != errc::unsupported) throw;
+    }
+    std::printf("{\"run\": %.3f, \"compiled\": %.3f, \"direct\": %.3f, \"prepared\": %s, \"how\": \"%s\"}\n", run,
+                compiled, direct, prepared.c_str(), network.rounding().support.how.c_str());
 } catch (const std::exception& failure) {
     std::fprintf(stderr, "bench_network_cpu: %s\n", failure.what());
     return 1;

@@ -58,7 +58,7 @@ lengths numbers_of(const std::string& text) {
 
 std::string text_of_steps(const nn::network& network, const nn::any_tensor& input) {
     std::string text;
-    for (const auto& each : network.prepared().body().steps) {
+    for (const auto& each : network.inside().body().steps) {
         text += each.label + (each.stretch != nullptr ? ":\n" : "\n");
         const auto* const stretch = dynamic_cast<const nn::detail::short_image_stretch*>(each.stretch.get());
         if (stretch != nullptr && stretch->body().inputs.size() == 1)

@@ -175,7 +175,8 @@ def measure(program, name, path, rows, precision, peers, plain, versions):
                                          capture_output=True, text=True).stdout)
         multiplies = ours.pop("how")
         for which, value in ours.items():
-            times.setdefault(which, []).append(value)
+            if value is not None:  # null: it cannot be prepared
+                times.setdefault(which, []).append(value)
         for which, call in peers.items():
             times.setdefault(which, []).append(median_of(call))
         if plain:
@@ -185,7 +186,9 @@ def measure(program, name, path, rows, precision, peers, plain, versions):
     medians = {which: statistics.median(values) for which, values in times.items()}
     others = {which: round(medians[which], 2) for which in versions}
     best = min(others.values())
-    for how in ("run", "compiled", "direct"):
+    for how in ("run", "compiled", "direct", "prepared"):
+        if how not in medians:
+            continue
         print(json.dumps({
             "figure": "network_cpu" if precision == "f32" else f"network_cpu_{precision}",
             "params": {"network": name, "rows": rows, "how": how,

@@ -71,6 +71,7 @@
 #include "sluice/nn/plan.hpp"
 #include "sluice/nn/precision.hpp"
 #include "sluice/nn/precision_choice.hpp"
+#include "sluice/nn/prepared.hpp"
 #include "sluice/nn/resident.hpp"
 #include "sluice/nn/to_mlp.hpp"
 #include "sluice/nn/to_model.hpp"

@@ -23,28 +23,28 @@ namespace {
 using check_result = std::array<std::uint64_t, 2>;
 constexpr std::size_t check_bytes = landed_outputs::aligned(sizeof(check_result));
 
-// Calls function(place of the output, address of its elements) for each, in order.
-template <typename Function>
-void for_each_output(const landed_outputs& in, const Function& function) {
-    const auto* at = in.block ? static_cast<const std::byte*>(in.block->data()) : nullptr;
-    for (std::size_t i = 0; i < in.outputs.size(); ++i) {
-        const any_tensor& each = in.outputs[i];
-        if (each.is_on_host()) {
-            function(i, each.bytes().data());
-            continue;
-        }
-        function(i, at);
-        at += landed_outputs::aligned(each.size_bytes());
-    }
+std::size_t bytes_in_block(std::span<const any_tensor> outputs) noexcept {
+    std::size_t bytes = 0;
+    for (const any_tensor& each : outputs)
+        if (!each.is_on_host()) bytes += landed_outputs::aligned(each.size_bytes());
+    return bytes;
 }
 
 }  // namespace
 
+std::size_t landed_outputs::block_bytes() const noexcept {
+    return bytes_in_block(outputs) + checks.size() * check_bytes;
+}
+
+const std::byte* landed_outputs::elements_of(std::size_t output) const noexcept {
+    if (outputs[output].is_on_host()) return outputs[output].bytes().data();
+    return block ? static_cast<const std::byte*>(block->data()) + bytes_in_block(std::span(outputs).first(output))
+                 : nullptr;
+}
+
 void landed_outputs::require_passed_checks() const {
     if (checks.empty()) return;
-    std::size_t at = 0;
-    for (const any_tensor& each : outputs)
-        if (!each.is_on_host()) at += landed_outputs::aligned(each.size_bytes());
+    std::size_t at = bytes_in_block(outputs);
     for (const operators::device_check& each : checks) {
         check_result found{};
         std::memcpy(found.data(), static_cast<const std::byte*>(block->data()) + at, sizeof(found));
@@ -57,15 +57,15 @@ void landed_outputs::require_passed_checks() const {
 std::vector<any_tensor> landed_outputs::operator()() const {
     require_passed_checks();
     std::vector<any_tensor> made;
-    for_each_output(*this, [&](std::size_t i, const std::byte* from) {
+    for (std::size_t i = 0; i < outputs.size(); ++i) {
         if (outputs[i].is_on_host()) {
             made.push_back(outputs[i]);
-            return;
+            continue;
         }
         std::byte* to = nullptr;
         made.push_back(any_tensor::make_on_host(outputs[i].type(), outputs[i].shape(), to));
-        if (outputs[i].size_bytes() != 0) std::memcpy(to, from, outputs[i].size_bytes());
-    });
+        if (outputs[i].size_bytes() != 0) std::memcpy(to, elements_of(i), outputs[i].size_bytes());
+    }
     return made;
 }
 
@@ -90,17 +90,14 @@ void landed_outputs::require_fitting(std::span<const value_info> names, std::spa
 
 void landed_outputs::copy_to(std::span<const output_view> to) const {
     require_passed_checks();
-    for_each_output(*this, [&](std::size_t i, const std::byte* from) {
-        if (outputs[i].size_bytes() != 0) std::memcpy(to[i].data(), from, outputs[i].size_bytes());
-    });
+    for (std::size_t i = 0; i < outputs.size(); ++i)
+        if (outputs[i].size_bytes() != 0) std::memcpy(to[i].data(), elements_of(i), outputs[i].size_bytes());
 }
 
 landed_outputs submit_run(const prepared_network& of, execution_context& context, std::vector<any_tensor> inputs) {
     landed_outputs made{of.from().path, {}, {}, {}};
     made.outputs = of.run(&context, operators::place::device, std::move(inputs), &made.checks);
-    std::size_t bytes = made.checks.size() * check_bytes;
-    for (const any_tensor& each : made.outputs)
-        if (!each.is_on_host()) bytes += landed_outputs::aligned(each.size_bytes());
+    const std::size_t bytes = made.block_bytes();
     if (const std::size_t most = run_limit::now(); most != 0 && bytes > most) {
         throw run_too_large(
             of.from().path, file_error::no_offset, {},

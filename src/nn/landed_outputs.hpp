@@ -33,6 +33,11 @@ struct landed_outputs {
     // The same in the block of another run.
     landed_outputs with_memory(const storage_ref& other) const { return {path, outputs, checks, other}; }
 
+    // Of the block. Costs O(outputs).
+    std::size_t block_bytes() const noexcept;
+    // Where the elements of an output are. Costs O(outputs).
+    const std::byte* elements_of(std::size_t output) const noexcept;
+
     // Copies of the outputs. Throws file_error (errc::out_of_range) for what a check has found.
     std::vector<any_tensor> operator()() const;
 

@@ -4,6 +4,7 @@
 #include <limits>
 #include <utility>
 
+#include "nn/kept_calls.hpp"
 #include "nn/landed_outputs.hpp"
 #include "nn/prepared_network.hpp"
 
@@ -18,25 +19,25 @@ forward_values network::forward(std::vector<any_tensor> inputs) const { return {
 run_network network::run(std::vector<any_tensor> inputs) const { return {*this, std::move(inputs)}; }
 
 void network::operator()(std::span<const input_view> inputs, std::span<const output_view> outputs) const {
-    made_->answer(inputs, outputs);
+    made_->calls()(inputs, outputs);
 }
-std::vector<any_tensor> network::operator()(std::span<const input_view> inputs) const { return made_->answer(inputs); }
+std::vector<any_tensor> network::operator()(std::span<const input_view> inputs) const { return made_->calls()(inputs); }
 
 std::vector<any_tensor> network::infer(std::vector<any_tensor> inputs) const {
     return made_->run(nullptr, operators::place::nowhere, std::move(inputs));
 }
 
 std::vector<any_tensor> forward_values::submit(execution_context& context) && {
-    return network_.prepared().run(&context, operators::place::device, std::move(inputs_));
+    return network_.inside().run(&context, operators::place::device, std::move(inputs_));
 }
-work_estimate forward_values::estimate() const { return {network_.prepared().commands()}; }
+work_estimate forward_values::estimate() const { return {network_.inside().commands()}; }
 
 pending<std::vector<any_tensor>> run_network::submit(execution_context& context) && {
-    detail::landed_outputs landed = detail::submit_run(network_.prepared(), context, std::move(inputs_));
+    detail::landed_outputs landed = detail::submit_run(network_.inside(), context, std::move(inputs_));
     storage* const block = landed.block.get();
     return output::from(std::move(landed), block);
 }
-work_estimate run_network::estimate() const { return {network_.prepared().commands()}; }
+work_estimate run_network::estimate() const { return {network_.inside().commands()}; }
 
 std::vector<known_operator> known_operators() {
     std::vector<known_operator> known;

@@ -7,8 +7,8 @@
 #include <set>
 #include <utility>
 
-#include "nn/direct_calls.hpp"
 #include "nn/joined_steps.hpp"
+#include "nn/kept_calls.hpp"
 #include "nn/node_checks.hpp"
 #include "nn/operators/run_memory.hpp"
 #include "nn/passes/fixed_part.hpp"
@@ -508,7 +508,7 @@ void check_operators(const model& from, const own_operators& own) {
 }
 
 prepared_network::prepared_network(model from, const network_options& options, execution_context& context)
-    : model_(std::move(from)), known_(options.own), direct_(std::make_unique<direct_calls>(*this, context.device())) {
+    : model_(std::move(from)), known_(options.own), on_(context.device()), calls_(std::make_unique<kept_calls>(*this)) {
     body_ = preparation(model_, known_).prepare();
     find_host_values(body_);
     take_front(options, context);
@@ -524,7 +524,8 @@ prepared_network::prepared_network(model names, prepared_graph body, const netwo
     : model_(std::move(names)),
       known_(options.own),
       body_(std::move(body)),
-      direct_(std::make_unique<direct_calls>(*this, context.device())) {
+      on_(context.device()),
+      calls_(std::make_unique<kept_calls>(*this)) {
     find_host_values(body_);
     complete(options, context);
 }
@@ -568,13 +569,6 @@ void prepared_network::complete(const network_options& options, execution_contex
 }
 
 prepared_network::~prepared_network() = default;
-
-void prepared_network::answer(std::span<const input_view> inputs, std::span<const output_view> outputs) const {
-    (*direct_)(inputs, outputs);
-}
-std::vector<any_tensor> prepared_network::answer(std::span<const input_view> inputs) const {
-    return (*direct_)(inputs);
-}
 
 // Carries out the steps whose inputs are all constants. Constants that nothing reads any more are dropped.
 void prepared_network::fold(prepared_graph& body, bool is_inner, folding what) {
@@ -724,7 +718,7 @@ void prepared_network::add_front_values(operators::place where, std::vector<any_
     if (where == operators::place::device || (where == operators::place::nowhere && has_numbers)) {
         std::vector<input_view> views;
         for (const any_tensor& each : given) views.emplace_back(each.type(), each.bytes().data(), each.shape());
-        values = front_->answer(views);
+        values = front_->calls()(views);
     } else {
         values = front_->run(nullptr, where, std::move(given));
     }

@@ -26,8 +26,8 @@ namespace sluice::nn::detail {
 using slot = std::uint32_t;
 inline constexpr slot no_slot = ~slot{0};
 
-class direct_calls;
 class joined_steps;
+class kept_calls;
 class prepared_graph;
 
 struct step {
@@ -79,11 +79,12 @@ class prepared_network {
 public:
     // Throws what make_network says.
     prepared_network(model from, const network_options& options, execution_context& context);
-    prepared_network(const prepared_network&) = delete;  // direct calls point to it
+    prepared_network(const prepared_network&) = delete;  // its calls point to it
     prepared_network& operator=(const prepared_network&) = delete;
     ~prepared_network();
 
     const model& from() const noexcept { return model_; }
+    device& on() const noexcept { return on_; }
     bool is_host_input(std::size_t input) const noexcept { return body_.needed_on_host[body_.inputs[input]]; }
     std::size_t commands() const noexcept { return body_.steps.size() + (front_ ? front_->commands() : 0); }
     const prepared_graph& body() const noexcept { return body_; }
@@ -94,9 +95,8 @@ public:
     // Checks that a GPU makes are noted in `checks`, unless it is null.
     std::vector<any_tensor> run(execution_context* context, operators::place where, std::vector<any_tensor> inputs,
                                 std::vector<operators::device_check>* checks = nullptr) const;
-    // See network::operator().
-    void answer(std::span<const input_view> inputs, std::span<const output_view> outputs) const;
-    std::vector<any_tensor> answer(std::span<const input_view> inputs) const;
+    // The calls that network::operator() has made.
+    kept_calls& calls() const noexcept { return *calls_; }
 
 private:
     // The front of another network, whose model lives longer; `names` has only the names of inputs and outputs.
@@ -119,8 +119,9 @@ private:
     std::size_t folded_bytes_ = 0;  // of what was computed from constants and is held
     std::size_t most_folded_bytes_ = 0;
     std::unique_ptr<const prepared_network> front_;
-    std::vector<std::size_t> front_inputs_;       // the network's inputs that it takes
-    const std::unique_ptr<direct_calls> direct_;  // last: they use the others
+    std::vector<std::size_t> front_inputs_;  // the network's inputs that it takes
+    device& on_;
+    const std::unique_ptr<kept_calls> calls_;  // last: they use the others
 };
 
 // See nn::check_operators.

@@ -68,6 +68,18 @@ TEST_F(networks, a_network_answers_at_once) {
     expect_logits(logits);
 }
 
+TEST_F(networks, a_network_is_prepared) {
+    const nn::network digits = sync(nn::make_network(nn::load_onnx(models / "digits_cnn.onnx")), pool);
+    nn::prepared fast = digits.prepare({{"input", {8, 64}}});  // all that takes time is done here
+    std::ranges::copy(std::span(pixels).first(8 * 64), fast.input<float>("input").begin());
+    fast.run();
+    const std::span<const float> eight = fast.output<float>("logits");  // until the next run
+    std::cout << fast.memory_bytes() << " bytes\n";
+
+    expected.resize(8 * 10);
+    expect_logits({eight.begin(), eight.end()});
+}
+
 TEST_F(networks, a_network_is_a_part_of_a_pipeline) {
     const nn::network digits = sync(nn::make_network(nn::load_onnx(models / "digits_cnn.onnx")), pool);
     const auto classify = [=](tensor<float> x) {

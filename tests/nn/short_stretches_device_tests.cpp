@@ -35,7 +35,7 @@ protected:
             SCOPED_TRACE(to_string(what));
             const network rounded = sync(make_network(made, {.precision = what}), pool);
             if (kernels::has_image_batches(machine.default_device())) {
-                EXPECT_GE(std::ranges::count_if(rounded.prepared().body().steps,
+                EXPECT_GE(std::ranges::count_if(rounded.inside().body().steps,
                                                 [](const auto& each) { return each.stretch != nullptr; }),
                           at_least);
             }

@@ -42,7 +42,7 @@ class short_stretches : public ::testing::Test {
 protected:
     // The steps of the network as they were before those of a CPU's stretches were joined; constants on the host.
     static detail::prepared_graph steps_of(const network& of) {
-        detail::prepared_graph made = of.prepared().body();
+        detail::prepared_graph made = of.inside().body();
         for (auto& [at, value] : made.constants) {
             if (value.is_on_host() || value.type() != io::dtype::f32) continue;
             const auto* const first = static_cast<const float*>(value.memory()->data());  // of a CPU
@@ -76,7 +76,7 @@ protected:
         if (!stretch || stretch->inputs.size() != 1) return false;
         const std::vector<any_tensor> expected = sync(exact.run({x}), pool);
         // The network's outputs, in the order of the stretch's.
-        const auto& body = exact.prepared().body();
+        const auto& body = exact.inside().body();
         for (const auto& [what, bound] : {std::pair{precision::f16, 0.01f}, {precision::bf16, 0.08f}}) {
             SCOPED_TRACE(to_string(what));
             const std::vector<any_tensor> got = run(*stretch, what, x);

@@ -4,6 +4,7 @@
 //     const nn::network digits = sync(nn::make_network(nn::load_onnx("digits.onnx")), pool);
 //     const auto answers = sync(digits.run({nn::any_tensor(pixels, {n, 64})}), pool);   // answers[0].values<float>()
 //     digits({{pixels, {n, 64}}}, {{logits, {n, 10}}});   // at once: for small networks on a CPU
+//     nn::prepared fast = digits.prepare({{"x", {n, 64}}});   // for many calls with these shapes: prepared.hpp
 //
 // Where a value is computed: what depends only on constants, when the network is made; what depends on shapes, e.g. the
 // new shape of a Reshape, on the host while the network is submitted; everything else on the device. Some operators
@@ -13,8 +14,9 @@
 // Immutable; copies share the constants. Thread safety: all members may be called on any thread.
 //
 // All functions here take constant time, but for these: operator() and infer take what the network takes; submitting an
-// operation is linear in the number of its steps; known_operators is linear in the number of operators, and
-// check_operators in that of nodes; make_network also prepares the network where its operation is submitted.
+// operation is linear in the number of its steps; prepare compiles the network and runs it twice; known_operators is
+// linear in the number of operators, and check_operators in that of nodes; make_network also prepares the network where
+// its operation is submitted.
 #pragma once
 
 #include <cstddef>
@@ -32,15 +34,12 @@
 #include "sluice/nn/model.hpp"
 #include "sluice/nn/own_operator.hpp"
 #include "sluice/nn/precision.hpp"
+#include "sluice/nn/prepared.hpp"
 #include "sluice/op/operation.hpp"
 #include "sluice/runtime/execution_context.hpp"
 #include "sluice/runtime/pending.hpp"
 
 namespace sluice::nn {
-
-namespace detail {
-class prepared_network;
-}
 
 class forward_values;
 class run_network;
@@ -117,6 +116,17 @@ public:
     // The same with outputs in new host memory, of the shapes that they have.
     std::vector<any_tensor> operator()(std::span<const input_view> inputs) const;
 
+    // The network for inputs of these shapes, with memory of its own; inputs whose shape the model says need not be
+    // named. Compiles the network and runs it with zeros, so it blocks. May be called on any thread that may wait.
+    // Throws errc::invalid_argument for a name that no input has, or twice; errc::shape_mismatch for an input without a
+    // shape, and for a shape that is not the model's, by name; errc::unsupported, with the reason, for a network that
+    // cannot be compiled once for all numbers: it has host inputs, or computes on the host what depends on an input's
+    // numbers, draws random numbers, or has an input without elements. Throws what run throws.
+    prepared prepare(std::span<const input_shape> shapes) const;
+    prepared prepare(std::initializer_list<input_shape> shapes = {}) const {
+        return prepare(std::span(shapes.begin(), shapes.size()));
+    }
+
     // The types and shapes of the outputs for inputs of these types and shapes; nothing is computed. Host inputs need
     // their elements. Throws what forward throws when it is submitted.
     std::vector<any_tensor> infer(std::vector<any_tensor> inputs) const;
@@ -125,7 +135,7 @@ public:
     // may differ from device to device. For display. Linear in the number of nodes.
     std::vector<network_step> steps() const;
 
-    const detail::prepared_network& prepared() const noexcept { return *made_; }  // for the library's own use
+    const detail::prepared_network& inside() const noexcept { return *made_; }  // for the library's own use
 
 private:
     std::shared_ptr<const detail::prepared_network> made_;

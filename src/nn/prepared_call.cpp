@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "nn/direct_call.hpp"
+#include "nn/prepared_call.hpp"
 
 #include <algorithm>
 #include <cstring>
@@ -11,6 +11,7 @@
 #include "nn/prepared_network.hpp"
 #include "runtime/graph_difference.hpp"
 #include "sluice/base/error.hpp"
+#include "sluice/base/printable.hpp"
 #include "sluice/op/with_context.hpp"
 #include "sluice/runtime/detail/command_queue.hpp"
 #include "sluice/runtime/execution_context.hpp"
@@ -43,11 +44,22 @@ std::vector<view_form> forms_of(std::span<const input_view> inputs) {
     return made;
 }
 
-direct_call::direct_call(const prepared_network& of, device& on, std::span<const input_view> inputs)
-    : inputs_(forms_of(inputs)),
+std::string why_not_prepared(const prepared_network& network, std::span<const view_form> inputs) {
+    for (std::size_t i = 0; i < inputs.size(); ++i) {
+        const std::string name = "input " + in_quotes(network.from().body.inputs[i].name);
+        if (network.is_host_input(i)) return "the numbers of its " + name + " decide about shapes or about what is run";
+        if (inputs[i].size_bytes() == 0) return "its " + name + " has no elements";
+    }
+    const auto is_random = [](const step& each) { return each.what->is_random; };
+    return has_step(network.body(), is_random) ? "it draws random numbers" : std::string();
+}
+
+prepared_call::prepared_call(const prepared_network& of, std::vector<view_form> inputs)
+    : inputs_(std::move(inputs)),
       of_(of),
-      on_(on),
-      core_(on, graph_inputs_of(inputs_, on), {.name = "network"}, source_location::current()) {
+      on_(of.on()),
+      core_(of.on(), graph_inputs_of(inputs_, of.on()), {.name = "network"}, source_location::current()) {
+    device& on = of.on();
     core_.compile(record_);
     // Functions of the host are recorded for one launch.
     if (core_.commands().has_host_calls())
@@ -61,11 +73,11 @@ direct_call::direct_call(const prepared_network& of, device& on, std::span<const
     bytes_ += core_.memory_bytes();
 }
 
-bool direct_call::fits(std::span<const input_view> inputs) const noexcept {
+bool prepared_call::fits(std::span<const input_view> inputs) const noexcept {
     return std::ranges::equal(inputs_, inputs, {}, {}, &input_view::form);
 }
 
-bool direct_call::run(std::span<const input_view> inputs, std::span<const output_view> to) {
+bool prepared_call::run(std::span<const input_view> inputs, std::span<const output_view> to) {
     for (std::size_t i = 0; i < inputs.size(); ++i) {
         if (list_ != nullptr && lead_input(i, inputs[i].data())) continue;
         std::memcpy(blocks_[i]->data(), inputs[i].data(), inputs_[i].size_bytes());
@@ -79,7 +91,39 @@ bool direct_call::run(std::span<const input_view> inputs, std::span<const output
     return !outputs_.empty();
 }
 
-void direct_call::record(sluice::detail::graph_recording& recording) {
+output_view prepared_call::input(std::size_t index) const {
+    return {inputs_[index].type(), blocks_[index]->data(), inputs_[index].shape()};
+}
+
+input_view prepared_call::output(std::size_t index) const {
+    const any_tensor& its = landed_.outputs[index];
+    return {its.type(), landed_.elements_of(index), its.shape()};
+}
+
+void prepared_call::run() {
+    if (at_once_ == nullptr) {
+        launch();
+    } else if (std::exception_ptr failure = at_once_->run_at_once(*list_)) {
+        std::rethrow_exception(std::move(failure));
+    }
+    landed_.require_passed_checks();
+}
+
+// The first run is a launch, and the second one is this thread's own. What zeros are refused for may be right for other
+// numbers: then the first run of the caller's is the launch.
+void prepared_call::try_out() {
+    for (std::size_t i = 0; i < inputs_.size(); ++i) std::memset(blocks_[i]->data(), 0, inputs_[i].size_bytes());
+    try {
+        run();
+        if (at_once_ != nullptr) run();
+    } catch (const error& failure) {
+        const bool is_of_numbers = failure.code() == errc::out_of_range || failure.code() == errc::invalid_argument;
+        if (!is_of_numbers || (!landed_.block && landed_.block_bytes() != 0)) throw;
+    }
+    if (landed_.block) std::memset(landed_.block->data(), 0, landed_.block_bytes());
+}
+
+void prepared_call::record(sluice::detail::graph_recording& recording) {
     ++recordings_;
     std::vector<any_tensor> given;
     given.reserve(inputs_.size());
@@ -95,7 +139,7 @@ void direct_call::record(sluice::detail::graph_recording& recording) {
 
 // On a stream. On a device that can run the commands at once, later calls do: the inputs and outputs stay where
 // they are now, and the wait has shown that the constants are there.
-void direct_call::launch() {
+void prepared_call::launch() {
     bool is_understood = false;
     auto submitted = with_context([&](execution_context& context) {
         const std::lock_guard lock(core_.mutex());
@@ -126,7 +170,7 @@ void direct_call::launch() {
 
 // The copies that end the list, one for each output; none, where anything else comes after one of them, writes what
 // they write, or must be looked at before the caller's memory changes.
-std::vector<direct_call::output_use> direct_call::copies_of_outputs() const {
+std::vector<prepared_call::output_use> prepared_call::copies_of_outputs() const {
     const auto& nodes = list_->graph.nodes;
     const std::size_t count = landed_.outputs.size();
     if (!landed_.checks.empty() || count > nodes.size()) return {};
@@ -147,7 +191,7 @@ std::vector<direct_call::output_use> direct_call::copies_of_outputs() const {
 }
 
 // Has the commands of the list read an input where it is, instead of a copy of it. False if they read the copy.
-bool direct_call::lead_input(std::size_t input, const void* to) {
+bool prepared_call::lead_input(std::size_t input, const void* to) {
     input_use& use = uses_[input];
     if (use.sites.empty()) return false;
     const bool is_direct = is_aligned(to);
@@ -162,7 +206,7 @@ bool direct_call::lead_input(std::size_t input, const void* to) {
     return is_direct;
 }
 
-void direct_call::lead_output(output_use& use, void* to) {
+void prepared_call::lead_output(output_use& use, void* to) {
     void* const now = to != nullptr ? to : use.landed;
     if (use.now == now) return;
     sluice::detail::set_address_in(list_->graph, use.node, graph_program::copy_destination, now);

@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// direct_call: a network, compiled for inputs of some shapes, with memory for one call at a time. On a CPU device the
-// calling thread runs the recorded commands itself, which read the inputs and write the outputs where the caller has
-// them.
+// prepared_call: a network, compiled for inputs of some shapes, with memory for one call at a time: what nn::prepared
+// is, and what a network keeps of its own calls. On a CPU device the calling thread runs the recorded commands itself,
+// which read the inputs and write the outputs where the caller has them.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "graph/address_sites.hpp"
@@ -25,12 +26,16 @@ class prepared_network;
 inline std::vector<std::size_t> lengths_of(const view_form& of) { return {of.shape().begin(), of.shape().end()}; }
 std::vector<view_form> forms_of(std::span<const input_view> inputs);
 
-class direct_call {
+// Why a recording of the network does not serve each call; empty: it does, as no number of it depends on the inputs'
+// elements, or on chance.
+std::string why_not_prepared(const prepared_network& network, std::span<const view_form> inputs);
+
+class prepared_call {
 public:
-    // Throws what compile and prepared_network::run throw.
-    direct_call(const prepared_network& of, device& on, std::span<const input_view> inputs);
-    direct_call(const direct_call&) = delete;  // its recording points to it
-    direct_call& operator=(const direct_call&) = delete;
+    // Throws what compile and prepared_network::run throw: errc::graph_refused for what cannot be compiled.
+    prepared_call(const prepared_network& of, std::vector<view_form> inputs);
+    prepared_call(const prepared_call&) = delete;  // its recording points to it
+    prepared_call& operator=(const prepared_call&) = delete;
 
     bool fits(std::span<const input_view> inputs) const noexcept;
     // Of its values: inputs, outputs and what is in between. Costs O(1).
@@ -40,6 +45,13 @@ public:
 
     // Whether it has written the outputs to `to`, if there is any: then no copy of outputs() is needed.
     bool run(std::span<const input_view> inputs, std::span<const output_view> to);
+
+    // The memory that run() reads. One call is used with memory of the caller's, or in place, and not with both.
+    output_view input(std::size_t index) const;
+    input_view output(std::size_t index) const;  // as the latest run left it
+    void run();
+    // Runs with zeros, so that later runs find all that the first one makes. Outputs are zeros then.
+    void try_out();
 
 private:
     // Where the list's commands have an input's address; nowhere, if they must read the copy.

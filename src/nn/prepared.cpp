@@ -1,0 +1,140 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "sluice/nn/prepared.hpp"
+
+#include <algorithm>
+#include <optional>
+#include <string>
+#include <utility>
+
+#include "nn/nearest_name.hpp"
+#include "nn/prepared_call.hpp"
+#include "nn/prepared_network.hpp"
+#include "sluice/base/error.hpp"
+#include "sluice/base/printable.hpp"
+#include "sluice/nn/network.hpp"
+#include "sluice/runtime/detail/wait_checks.hpp"
+
+namespace sluice::nn {
+namespace {
+
+using detail::prepared_network;
+using detail::view_form;
+
+[[noreturn]] void refuse(const prepared_network& of, errc code, const std::string& why) {
+    throw error(code, of.from().path.string() + ": " + why);
+}
+
+std::size_t place_named(const prepared_network& of, const std::vector<value_info>& among, const std::string& what,
+                        std::string_view name) {
+    const auto found = std::ranges::find(among, name, &value_info::name);
+    if (found != among.end()) return static_cast<std::size_t>(found - among.begin());
+    std::vector<std::string> known;
+    for (const value_info& each : among) known.push_back(each.name);
+    const std::string nearest = known.empty() ? "" : "; is " + in_quotes(detail::nearest_name(name, known)) + " meant?";
+    refuse(of, errc::invalid_argument, "the network has no " + what + " " + in_quotes(name) + nearest);
+}
+
+void require_place(const prepared_network& of, const std::vector<value_info>& among, const std::string& what,
+                   std::size_t index) {
+    if (index < among.size()) return;
+    refuse(of, errc::invalid_argument,
+           "there is no " + what + " " + std::to_string(index) + "; there are " + std::to_string(among.size()));
+}
+
+// None, where a length is not said.
+std::optional<std::vector<std::size_t>> shape_in(const value_info& of) {
+    if (!of.shape) return {};
+    std::vector<std::size_t> shape;
+    for (const dimension& each : *of.shape) {
+        if (!each.length) return {};
+        shape.push_back(*each.length);
+    }
+    return shape;
+}
+
+// In the model's order. Whether they are the model's is found where the network is compiled.
+std::vector<view_form> forms_of(const prepared_network& of, std::span<const input_shape> given) {
+    const std::vector<value_info>& inputs = of.from().body.inputs;
+    std::vector<std::optional<std::vector<std::size_t>>> shapes(inputs.size());
+    for (const input_shape& each : given) {
+        auto& its = shapes[place_named(of, inputs, "input", each.name)];
+        if (its) refuse(of, errc::invalid_argument, "the shape of input " + in_quotes(each.name) + " is given twice");
+        its = each.shape;
+    }
+    std::vector<view_form> forms;
+    for (std::size_t i = 0; i < inputs.size(); ++i) {
+        if (!shapes[i]) shapes[i] = shape_in(inputs[i]);
+        if (!shapes[i]) {
+            refuse(of, errc::shape_mismatch,
+                   "the model does not say the whole shape of input " + in_quotes(inputs[i].name) + ": give one");
+        }
+        forms.emplace_back(inputs[i].type, *shapes[i]);
+    }
+    return forms;
+}
+
+}  // namespace
+
+prepared::prepared(std::shared_ptr<const prepared_network> of, std::unique_ptr<detail::prepared_call> made) noexcept
+    : of_(std::move(of)), call_(std::move(made)) {}
+prepared::prepared(prepared&&) noexcept = default;
+prepared::~prepared() = default;
+
+// The call goes before the network that it points to.
+prepared& prepared::operator=(prepared&& from) noexcept {
+    call_ = std::move(from.call_);
+    of_ = std::move(from.of_);
+    return *this;
+}
+
+output_view prepared::input(std::size_t index) const {
+    require_place(*of_, of_->from().body.inputs, "input", index);
+    return call_->input(index);
+}
+
+input_view prepared::output(std::size_t index) const {
+    require_place(*of_, of_->from().body.outputs, "output", index);
+    return call_->output(index);
+}
+
+void prepared::run() {
+    of_->on().throw_if_refusing();
+    call_->run();
+}
+
+std::size_t prepared::memory_bytes() const noexcept { return call_->bytes(); }
+
+std::size_t prepared::input_named(std::string_view name) const {
+    return place_named(*of_, of_->from().body.inputs, "input", name);
+}
+
+std::size_t prepared::output_named(std::string_view name) const {
+    return place_named(*of_, of_->from().body.outputs, "output", name);
+}
+
+void prepared::require_type(io::dtype has, io::dtype wanted) const {
+    if (has == wanted) return;
+    refuse(*of_, errc::invalid_argument,
+           "the elements are " + std::string(io::to_string(has)) + ", and are asked for as " +
+               std::string(io::to_string(wanted)));
+}
+
+prepared network::prepare(std::span<const input_shape> shapes) const {
+    device& on = made_->on();
+    on.throw_if_refusing();
+    sluice::detail::require_may_wait(on, "prepare");
+    std::vector<view_form> forms = forms_of(*made_, shapes);
+    const std::string cannot = "the network cannot be prepared: ";
+    if (const std::string why = detail::why_not_prepared(*made_, forms); !why.empty())
+        refuse(*made_, errc::unsupported, cannot + why);
+    try {
+        auto call = std::make_unique<detail::prepared_call>(*made_, std::move(forms));
+        call->try_out();
+        return {made_, std::move(call)};
+    } catch (const error& failure) {
+        if (failure.code() != errc::graph_refused) throw;
+        refuse(*made_, errc::unsupported, cannot + failure.what());
+    }
+}
+
+}  // namespace sluice::nn
