@@ -123,13 +123,12 @@ sluice_status sluice_network_forward(const sluice_network* network, const sluice
         const std::shared_ptr<const loaded_network>& what = require(network, here, "network").held;
         require(result, here, "result");
         if (!what->of_device_inputs) {
-            auto given = inputs_from(*what, inputs, count, input_memory::of_whole_run, here);
-            *result = new sluice_result(compute(*what, std::move(given)));
+            *result = new sluice_result(compute(*what, inputs, count, here));
             if (release != nullptr) release(context);
             return;
         }
         auto made = std::make_unique<sluice_result>(std::vector<nn::any_tensor>());
-        auto given = inputs_from(*what, inputs, count, input_memory::of_call, here);
+        auto given = inputs_from(*what, inputs, count, here);
         made->take_device_outputs(what, submit_on_device(*what, std::move(given), release, context));
         *result = made.release();
     });

@@ -49,8 +49,9 @@ struct loaded_network {
 
 class lent_memory;
 
-// The place where a network runs: waits for its outputs in host memory.
-std::vector<nn::any_tensor> compute(const loaded_network& network, std::vector<nn::any_tensor> inputs);
+// The place where a network runs: waits for its outputs in host memory. Throws for inputs that do not fit.
+std::vector<nn::any_tensor> compute(const loaded_network& network, const sluice_tensor* inputs, std::size_t count,
+                                    std::string_view function);
 // The stream's policy for these inputs.
 scheduling_policy& policy_for(const loaded_network& network, const std::vector<nn::any_tensor>& inputs);
 

@@ -21,7 +21,7 @@ sluice_status sluice_network_profile(const sluice_network* network, const sluice
         require(profile, here, "profile");
         if (runs == 0) refuse(here, "a profile needs at least one run");
         require_at_most(runs, most_runs, here, "runs");
-        const auto given = inputs_from(what, inputs, count, input_memory::of_call, here);
+        const auto given = inputs_from(what, inputs, count, here);
         for (const nn::any_tensor& each : given)
             if (each && !each.is_on_host()) refuse(here, "a profile takes inputs in host memory");
         *profile = new sluice_profile{profiling::profile_model(what.read_again(), {.precision = what.precision},

@@ -32,37 +32,14 @@ nn::any_tensor unshared(nn::any_tensor each) {
 
 std::vector<std::int64_t> lengths_of(const nn::any_tensor& of) { return {of.shape().begin(), of.shape().end()}; }
 
-std::string text_of(const std::optional<io::dtype>& type, std::span<const std::int64_t> shape) {
-    std::string text = type ? std::string(io::to_string(*type)) : "of an unknown type";
-    text += " [";
-    for (std::size_t i = 0; i < shape.size(); ++i) text += (i != 0 ? ", " : "") + std::to_string(shape[i]);
-    return text + "]";
-}
-
-void require_fitting(const std::vector<nn::any_tensor>& outputs, std::span<const sluice_buffer> buffers,
+void require_fitting(const std::vector<nn::any_tensor>& made, std::span<const nn::output_view> to,
                      std::string_view function) {
-    if (buffers.size() != outputs.size()) {
+    for (std::size_t i = 0; i < made.size(); ++i) {
+        if (nn::detail::view_form(made[i].type(), made[i].shape()) == to[i].form()) continue;
         refuse(function,
-               "the network gives " + std::to_string(outputs.size()) + " outputs, and there are buffers for " +
-                   std::to_string(buffers.size()),
+               "output " + std::to_string(i) + " is " + to_string(made[i]) + ", and is given room for " +
+                   to[i].form().text(),
                errc::shape_mismatch);
-    }
-    for (std::size_t i = 0; i < outputs.size(); ++i) {
-        const sluice_buffer& to = buffers[i];
-        const std::string name = "buffer " + std::to_string(i);
-        if (to.rank != outputs[i].shape().size()) {
-            refuse(function,
-                   name + " has " + std::to_string(to.rank) + " dimensions, and the output is " + to_string(outputs[i]),
-                   errc::shape_mismatch);
-        }
-        if (to.rank != 0 && to.shape == nullptr) refuse(function, name + " has dimensions, and its shape is null");
-        const std::span<const std::int64_t> shape(to.shape, to.rank);
-        if (dtype_from(to.type) != outputs[i].type() || !std::ranges::equal(shape, lengths_of(outputs[i]))) {
-            refuse(function,
-                   name + " is " + text_of(dtype_from(to.type), shape) + ", and the output is " + to_string(outputs[i]),
-                   errc::shape_mismatch);
-        }
-        if (to.data == nullptr && outputs[i].size_bytes() != 0) refuse(function, "the data of " + name + " is null");
     }
 }
 
@@ -75,18 +52,13 @@ scheduling_policy& policy_for(const loaded_network& network, const std::vector<n
     return network.pool;
 }
 
-std::vector<nn::any_tensor> compute(const loaded_network& network, std::vector<nn::any_tensor> inputs) {
-    const auto may_be_viewed = [](const nn::any_tensor& each) {
-        return each && each.is_on_host() && each.shape().size() <= nn::detail::view_form::most_dimensions;
-    };
-    if (std::ranges::all_of(inputs, may_be_viewed)) {
-        std::vector<nn::input_view> views;
-        views.reserve(inputs.size());
-        for (const nn::any_tensor& each : inputs) views.emplace_back(each);
-        return network.network(views);
-    }
-    scheduling_policy& policy = policy_for(network, inputs);
-    return sync(network.network.run(std::move(inputs)), policy);
+std::vector<nn::any_tensor> compute(const loaded_network& network, const sluice_tensor* inputs, std::size_t count,
+                                    std::string_view function) {
+    call_views views;
+    if (views.take_inputs(network, inputs, count, function)) return network.network(views.inputs());
+    std::vector<nn::any_tensor> given = inputs_from(network, inputs, count, function);
+    scheduling_policy& policy = policy_for(network, given);
+    return sync(network.network.run(std::move(given)), policy);
 }
 
 }  // namespace sluice::c
@@ -115,8 +87,7 @@ sluice_status sluice_network_run(const sluice_network* network, const sluice_ten
         const std::string_view here = "sluice_network_run";
         const loaded_network& what = *require(network, here, "network").held;
         require(result, here, "result");
-        std::vector<nn::any_tensor> given = inputs_from(what, inputs, count, input_memory::of_whole_run, here);
-        *result = new sluice_result(compute(what, std::move(given)));
+        *result = new sluice_result(compute(what, inputs, count, here));
     });
 }
 
@@ -125,13 +96,14 @@ sluice_status sluice_network_run_into(const sluice_network* network, const sluic
     return guarded([&] {
         const std::string_view here = "sluice_network_run_into";
         const loaded_network& what = *require(network, here, "network").held;
-        if (output_count != 0) require(outputs, here, "outputs");
-        std::vector<nn::any_tensor> given = inputs_from(what, inputs, count, input_memory::of_whole_run, here);
-        const std::vector<nn::any_tensor> made = compute(what, std::move(given));
-        const std::span<const sluice_buffer> buffers(outputs, output_count);
-        require_fitting(made, buffers, here);
+        call_views views;
+        const bool are_inputs_viewed = views.take_inputs(what, inputs, count, here);
+        views.take_outputs(what, outputs, output_count, here);
+        if (are_inputs_viewed) return what.network(views.inputs(), views.outputs());
+        const std::vector<nn::any_tensor> made = compute(what, inputs, count, here);
+        require_fitting(made, views.outputs(), here);
         for (std::size_t i = 0; i < made.size(); ++i)
-            if (made[i].size_bytes() != 0) std::memcpy(buffers[i].data, made[i].bytes().data(), made[i].size_bytes());
+            if (made[i].size_bytes() != 0) std::memcpy(outputs[i].data, made[i].bytes().data(), made[i].size_bytes());
     });
 }
 
@@ -237,7 +209,7 @@ sluice_status sluice_network_submit(const sluice_network* network, const sluice_
         const std::string_view here = "sluice_network_submit";
         const std::shared_ptr<const loaded_network>& what = require(network, here, "network").held;
         require(run, here, "run");
-        std::vector<nn::any_tensor> given = inputs_from(*what, inputs, count, input_memory::of_call, here);
+        std::vector<nn::any_tensor> given = inputs_from(*what, inputs, count, here);
         *run = new sluice_run(what, std::move(given), callback, context);
         (*run)->start();
     });

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "c/types.hpp"
 
+#include <array>
 #include <cstdint>
 #include <cstring>
 #include <memory>
@@ -13,15 +14,14 @@
 namespace sluice::c {
 namespace {
 
-// From here on the input of a run on a CPU device is not copied. Adopted memory costs a wake-up of the runtime's
-// thread, some microseconds, which is what copying that many bytes costs.
-constexpr std::size_t adopted_bytes = std::size_t{64} << 10;
-
 // What a tensor of the caller says; `refuse_it` throws, with the name of the tensor.
 struct checked_tensor {
     io::dtype type;
-    std::vector<std::size_t> shape;
-    std::size_t bytes;
+    std::size_t rank, bytes;
+    std::array<std::size_t, most_dimensions> lengths;
+
+    std::span<const std::size_t> shape() const noexcept { return {lengths.data(), rank}; }
+    std::vector<std::size_t> shape_vector() const { return {shape().begin(), shape().end()}; }
 };
 template <typename Refuse>
 checked_tensor checked(const sluice_tensor& given, const Refuse& refuse_it) {
@@ -29,21 +29,22 @@ checked_tensor checked(const sluice_tensor& given, const Refuse& refuse_it) {
     if (!type) refuse_it("has type " + std::to_string(given.type) + ", which is none of sluice_type");
     require_rank(given.rank, refuse_it);
     if (given.shape == nullptr && given.rank != 0) refuse_it("has dimensions, and its shape is null");
-    std::vector<std::size_t> shape(given.rank);
+    checked_tensor made{*type, given.rank, 0, {}};
     for (std::size_t i = 0; i < given.rank; ++i) {
         if (given.shape[i] < 0)
             refuse_it("has the length " + std::to_string(given.shape[i]) + " in dimension " + std::to_string(i));
-        shape[i] = static_cast<std::size_t>(given.shape[i]);
+        made.lengths[i] = static_cast<std::size_t>(given.shape[i]);
     }
-    const std::optional<std::size_t> bytes = io::byte_count(shape, *type);
+    const std::optional<std::size_t> bytes = io::byte_count(made.shape(), *type);
     if (!bytes) refuse_it("has a shape for which there is no memory");
-    if (given.data == nullptr && *bytes != 0) refuse_it("has elements, and its data is null");
-    return {*type, std::move(shape), *bytes};
+    made.bytes = *bytes;
+    if (given.data == nullptr && made.bytes != 0) refuse_it("has elements, and its data is null");
+    return made;
 }
 
-nn::any_tensor copied(const sluice_tensor& given, checked_tensor what) {
+nn::any_tensor copied(const sluice_tensor& given, const checked_tensor& what) {
     std::byte* to = nullptr;
-    nn::any_tensor copy = nn::any_tensor::make_on_host(what.type, std::move(what.shape), to);
+    nn::any_tensor copy = nn::any_tensor::make_on_host(what.type, what.shape_vector(), to);
     if (what.bytes != 0) std::memcpy(to, given.data, what.bytes);
     return copy;
 }
@@ -53,14 +54,15 @@ public:
     input_reader(const loaded_network& network, std::size_t index, std::string_view function)
         : network_(network), index_(index), function_(function) {}
 
-    nn::any_tensor read(const sluice_tensor& given, input_memory lasts) const {
-        checked_tensor what = checked(given, [this](const std::string& why) { refuse_input(why); });
-        if (given.memory == SLUICE_DEVICE) return on_device(given, what.type, std::move(what.shape));
-        if (given.memory != SLUICE_HOST)
+    checked_tensor check(const sluice_tensor& given) const {
+        const checked_tensor what = checked(given, [this](const std::string& why) { refuse_input(why); });
+        if (given.memory != SLUICE_HOST && given.memory != SLUICE_DEVICE)
             refuse_input("has memory " + std::to_string(given.memory) + ", which is none of sluice_memory");
-        if (lasts == input_memory::of_whole_run && may_adopt(given.data, what.bytes))
-            return nn::adopt_tensor(network_.on, what.type, std::move(what.shape), given.data, borrowed(given.data));
-        return copied(given, std::move(what));
+        return what;
+    }
+    nn::any_tensor read(const sluice_tensor& given) const {
+        const checked_tensor what = check(given);
+        return given.memory == SLUICE_DEVICE ? on_device(given, what) : copied(given, what);
     }
 
 private:
@@ -70,17 +72,11 @@ private:
         refuse(function_, "input " + std::to_string(index_) + name + " " + why, code);
     }
 
-    nn::any_tensor on_device(const sluice_tensor& given, io::dtype type, std::vector<std::size_t> shape) const {
+    nn::any_tensor on_device(const sluice_tensor& given, const checked_tensor& what) const {
         if (network_.on.kind() != device_kind::cuda) {
             refuse_input("is in the memory of a GPU, and the network is on " + network_.on.name(), errc::unsupported);
         }
-        return nn::adopt_tensor(network_.on, type, std::move(shape), given.data, borrowed(given.data));
-    }
-
-    bool may_adopt(const void* data, std::size_t bytes) const {
-        if (bytes < adopted_bytes || network_.on.kind() != device_kind::cpu) return false;
-        if (index_ >= network_.network.inputs().size() || network_.network.is_host_input(index_)) return false;
-        return reinterpret_cast<std::uintptr_t>(data) % adopted_alignment(network_.on) == 0;
+        return nn::adopt_tensor(network_.on, what.type, what.shape_vector(), given.data, borrowed(given.data));
     }
 
     // The caller keeps the memory.
@@ -121,25 +117,79 @@ sluice_type type_from(io::dtype type) noexcept {
     return 0;  // a dtype that has no number yet: the test of all types finds it
 }
 
-std::vector<nn::any_tensor> inputs_from(const loaded_network& network, const sluice_tensor* inputs, std::size_t count,
-                                        input_memory lasts, std::string_view function) {
+namespace {
+
+void require_inputs(const loaded_network& network, const sluice_tensor* inputs, std::size_t count,
+                    std::string_view function) {
     if (count != 0) require(inputs, function, "inputs");
     if (const std::size_t needed = network.network.inputs().size(); count != needed) {
         refuse(function,
                "the network takes " + std::to_string(needed) + " inputs, and is given " + std::to_string(count),
                errc::shape_mismatch);
     }
+}
+
+}  // namespace
+
+std::vector<nn::any_tensor> inputs_from(const loaded_network& network, const sluice_tensor* inputs, std::size_t count,
+                                        std::string_view function) {
+    require_inputs(network, inputs, count, function);
     std::vector<nn::any_tensor> made;
     made.reserve(count);
-    for (std::size_t i = 0; i < count; ++i) made.push_back(input_reader(network, i, function).read(inputs[i], lasts));
+    for (std::size_t i = 0; i < count; ++i) made.push_back(input_reader(network, i, function).read(inputs[i]));
     return made;
+}
+
+bool call_views::take_inputs(const loaded_network& network, const sluice_tensor* from, std::size_t count,
+                             std::string_view function) {
+    require_inputs(network, from, count, function);
+    inputs_.reserve(count);
+    for (std::size_t i = 0; i < count; ++i) {
+        const checked_tensor what = input_reader(network, i, function).check(from[i]);
+        if (from[i].memory == SLUICE_DEVICE || what.rank > nn::detail::view_form::most_dimensions) {
+            inputs_.clear();
+            return false;
+        }
+        inputs_.emplace_back(what.type, from[i].data, what.shape());
+    }
+    return true;
+}
+
+void call_views::take_outputs(const loaded_network& network, const sluice_buffer* from, std::size_t count,
+                              std::string_view function) {
+    if (count != 0) require(from, function, "outputs");
+    if (const std::size_t given = network.network.outputs().size(); count != given) {
+        refuse(function,
+               "the network gives " + std::to_string(given) + " outputs, and there are buffers for " +
+                   std::to_string(count),
+               errc::shape_mismatch);
+    }
+    outputs_.reserve(count);
+    for (std::size_t i = 0; i < count; ++i) {
+        const auto refuse_it = [&](const std::string& why) {
+            refuse(function, "buffer " + std::to_string(i) + " " + why);
+        };
+        const sluice_buffer& to = from[i];
+        const nn::value_info& its = network.network.outputs()[i];
+        const auto refuse_form = [&](const std::string& why) {
+            refuse(function, "buffer " + std::to_string(i) + " " + why, errc::shape_mismatch);
+        };
+        if (!dtype_from(to.type))
+            refuse_form("is of an unknown type, and the output is " + std::string(io::to_string(its.type)));
+        // Before the lengths are read: there may be fewer of them.
+        if (its.shape && its.shape->size() != to.rank)
+            refuse_form("has " + std::to_string(to.rank) + " dimensions, and the output has " +
+                        std::to_string(its.shape->size()));
+        const checked_tensor what = checked({to.data, to.shape, to.rank, to.type, SLUICE_HOST}, refuse_it);
+        outputs_.emplace_back(what.type, to.data, what.shape());
+    }
 }
 
 nn::any_tensor host_copy(const sluice_tensor& from, std::string_view function) {
     const auto refuse_it = [function](const std::string& why) { refuse(function, "the tensor " + why); };
-    checked_tensor what = checked(from, refuse_it);
+    const checked_tensor what = checked(from, refuse_it);
     if (from.memory != SLUICE_HOST) refuse_it("is not in host memory");
-    return copied(from, std::move(what));
+    return copied(from, what);
 }
 
 }  // namespace sluice::c

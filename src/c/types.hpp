@@ -2,14 +2,18 @@
 // Types of elements and tensors between C and C++.
 #pragma once
 
+#include <array>
 #include <cstddef>
+#include <memory_resource>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "c/handles.hpp"
 #include "sluice/io/dtype.hpp"
+#include "sluice/nn/host_view.hpp"
 
 namespace sluice::c {
 
@@ -17,13 +21,34 @@ namespace sluice::c {
 std::optional<io::dtype> dtype_from(sluice_type type) noexcept;
 sluice_type type_from(io::dtype type) noexcept;
 
-// How long the memory of inputs stays: until the run's outputs are there, or until the function returns.
-enum class input_memory { of_whole_run, of_call };
-
-// The tensors, checked as far as the network does not check them. Those in host memory are copied, except large ones of
-// a whole run on a CPU device.
+// The tensors as copies, or where they are in the memory of a GPU; checked as far as the network does not check them.
 std::vector<nn::any_tensor> inputs_from(const loaded_network& network, const sluice_tensor* inputs, std::size_t count,
-                                        input_memory lasts, std::string_view function);
+                                        std::string_view function);
+
+// Views of the memory that a blocking call is given. Some dozens of them need no memory from elsewhere.
+class call_views {
+public:
+    call_views() = default;
+    call_views(const call_views&) = delete;  // the views are in it
+    call_views& operator=(const call_views&) = delete;
+
+    // Checks the tensors as inputs_from does. False, and no view, where one of them is in the memory of a GPU or has
+    // more dimensions than a view has.
+    bool take_inputs(const loaded_network& network, const sluice_tensor* from, std::size_t count,
+                     std::string_view function);
+    // Throws errc::invalid_argument and errc::shape_mismatch for what no output could be.
+    void take_outputs(const loaded_network& network, const sluice_buffer* from, std::size_t count,
+                      std::string_view function);
+
+    std::span<const nn::input_view> inputs() const noexcept { return inputs_; }
+    std::span<const nn::output_view> outputs() const noexcept { return outputs_; }
+
+private:
+    alignas(std::max_align_t) std::array<std::byte, 4096> room_;
+    std::pmr::monotonic_buffer_resource memory_{room_.data(), room_.size()};
+    std::pmr::vector<nn::input_view> inputs_{&memory_};
+    std::pmr::vector<nn::output_view> outputs_{&memory_};
+};
 
 // A wrong pointer often shows as a wild rank, which refuse_it(text) refuses.
 constexpr std::size_t most_dimensions = 64;

@@ -227,11 +227,11 @@ static void buffers_are_checked(sluice_network* network) {
                 sluice_network_run_into(network, &row, 1, twice, 2));
     CHECK_FAILS(SLUICE_SHAPE_MISMATCH, "buffers for 0", sluice_network_run_into(network, &row, 1, NULL, 0));
     buffer.shape = wide;
-    CHECK_FAILS(SLUICE_SHAPE_MISMATCH, "buffer 0 is f32 [1, 11], and the output is f32 [1, 10]",
+    CHECK_FAILS(SLUICE_SHAPE_MISMATCH, "is f32 [1, 10], and is given room for f32 [1, 11]",
                 sluice_network_run_into(network, &row, 1, &buffer, 1));
     buffer = good;
     buffer.type = SLUICE_I32;
-    CHECK_FAILS(SLUICE_SHAPE_MISMATCH, "is i32", sluice_network_run_into(network, &row, 1, &buffer, 1));
+    CHECK_FAILS(SLUICE_SHAPE_MISMATCH, "room for i32", sluice_network_run_into(network, &row, 1, &buffer, 1));
     buffer.type = -3;
     CHECK_FAILS(SLUICE_SHAPE_MISMATCH, "unknown type", sluice_network_run_into(network, &row, 1, &buffer, 1));
     buffer = good;
@@ -242,7 +242,7 @@ static void buffers_are_checked(sluice_network* network) {
     CHECK_FAILS(SLUICE_INVALID_ARGUMENT, "shape is null", sluice_network_run_into(network, &row, 1, &buffer, 1));
     buffer = good;
     buffer.data = NULL;
-    CHECK_FAILS(SLUICE_INVALID_ARGUMENT, "data of buffer 0 is null",
+    CHECK_FAILS(SLUICE_INVALID_ARGUMENT, "buffer 0 has elements, and its data is null",
                 sluice_network_run_into(network, &row, 1, &buffer, 1));
     CHECK(into[0] == -1); /* nothing was written */
 }

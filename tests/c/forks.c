@@ -15,6 +15,7 @@ struct of_parent {
     sluice_network* network;
     sluice_result* result;
     sluice_run* run;
+    sluice_prepared* prepared;
 };
 
 static void check_objects_of_the_parent(const struct of_parent* of) {
@@ -33,12 +34,14 @@ static void check_objects_of_the_parent(const struct of_parent* of) {
     CHECK_FAILS(closed, refused, sluice_network_run(of->network, &row, 1, &result));
     CHECK_FAILS(closed, refused, sluice_network_submit(of->network, &row, 1, NULL, NULL, &run));
     CHECK_FAILS(closed, refused, sluice_network_profile(of->network, &row, 1, 1, &profile));
+    CHECK_FAILS(closed, refused, sluice_prepared_run(of->prepared));
     CHECK_FAILS(closed, refused, sluice_run_wait(of->run, SLUICE_FOREVER, &result));
     CHECK(other == NULL && result == NULL && run == NULL && profile == NULL && count == 0);
     /* Outputs in host memory are the child's as well. */
     CHECK_OK(sluice_result_output(of->result, 0, &buffer));
     CHECK(are_near(buffer.data, logits, DIGIT_CLASSES, 1e-3f));
     sluice_run_destroy(of->run);
+    sluice_prepared_destroy(of->prepared);
     sluice_network_destroy(of->network);
     sluice_runtime_destroy(of->runtime);
     sluice_result_destroy(of->result);
@@ -65,12 +68,14 @@ static void check_objects_of_the_child(void) {
 
 void test_forks(void) {
     const sluice_tensor row = {pixels, row_shape, 2, SLUICE_F32, SLUICE_HOST};
-    struct of_parent of = {new_runtime(), NULL, NULL, NULL};
+    struct of_parent of = {new_runtime(), NULL, NULL, NULL, NULL};
+    const sluice_input_shape shape = {"input", row_shape, 2};
     int status = -1;
     of.network = load(of.runtime, "models/digits.onnx");
     CHECK_OK(sluice_network_run(of.network, &row, 1, &of.result));
     CHECK_OK(sluice_network_submit(of.network, &row, 1, NULL, NULL, &of.run));
     CHECK_OK(sluice_run_wait(of.run, SLUICE_FOREVER, NULL));
+    CHECK_OK(sluice_prepared_create(of.network, &shape, 1, &of.prepared));
     const pid_t child = fork();
     if (child == 0) {
         const int before = failures;
@@ -85,6 +90,7 @@ void test_forks(void) {
     CHECK(waitpid(child, &status, 0) == child);
     CHECK(WIFEXITED(status) && WEXITSTATUS(status) == EXIT_SUCCESS);
     sluice_run_destroy(of.run);
+    sluice_prepared_destroy(of.prepared);
     sluice_network_destroy(of.network);
     sluice_runtime_destroy(of.runtime);
     sluice_result_destroy(of.result);

@@ -53,6 +53,8 @@ int main(void) {
     test_networks();
     sluice_watch_test("errors");
     test_errors();
+    sluice_watch_test("prepared");
+    test_prepared();
     sluice_watch_test("runs");
     test_runs();
     sluice_watch_test("forks");

@@ -23,12 +23,13 @@
  * takes NULL too. The order does not matter: a network keeps its runtime, a run keeps its network, and a result needs
  * neither. Strings and arrays that a function gives belong to the object that was asked, and live as long as it does.
  *
- * Forks. In a child process, what needs the library's threads and was made before the fork (a runtime, a network, a
- * run, a result in a GPU's memory) is refused with SLUICE_RUNTIME_CLOSED, and destroying it does nothing. What the
- * child makes itself works; on a GPU only where the parent has not used CUDA. Results in host memory stay.
+ * Forks. In a child process, what needs the library's threads and was made before the fork (a runtime, a network, also
+ * a prepared one, a run, a result in a GPU's memory) is refused with SLUICE_RUNTIME_CLOSED, and destroying it does
+ * nothing. What the child makes itself works; on a GPU only where the parent has not used CUDA. Results in host memory
+ * stay.
  *
  * Threads. All functions may be called on any thread, and on one object at the same time, except that nothing else may
- * use an object while it is destroyed.
+ * use an object while it is destroyed, and that one thread at a time uses a sluice_prepared.
  *
  * Costs. All functions take constant time, but for these: creating, loading and destroying; a search by name, which is
  * linear in the number of names; adding to a network that is built; and runs, profiles and waits, which take what the
@@ -51,7 +52,7 @@ extern "C" {
 /* The version of this interface: functions and numbers are only added while the first number stays. */
 #define SLUICE_C_VERSION_MAJOR 1
 /* Functions and numbers that were added since. */
-#define SLUICE_C_VERSION_MINOR 3
+#define SLUICE_C_VERSION_MINOR 4
 
 /* What a function returns: SLUICE_OK, or why it failed. */
 typedef int32_t sluice_status;
@@ -127,6 +128,8 @@ typedef struct sluice_network sluice_network;
 typedef struct sluice_result sluice_result;
 /* A run that was submitted. */
 typedef struct sluice_run sluice_run;
+/* A network that is ready for inputs of given shapes. Since 1.4. */
+typedef struct sluice_prepared sluice_prepared;
 
 /* --- errors and versions ------------------------------------------------------------------------------------- */
 
@@ -287,16 +290,17 @@ sluice_status sluice_network_rounding(const sluice_network* network, sluice_roun
 /* --- running ------------------------------------------------------------------------------------------------- */
 
 /* Runs the network on `count` inputs, in the network's order. Blocks until the outputs are in host memory. The inputs'
- * memory is only read, and not used after the call. On a CPU device, inputs of 64 KiB or more that begin at a multiple
- * of 16 bytes are not copied.
- * Errors: SLUICE_SHAPE_MISMATCH for a wrong number of inputs, another type or another shape, by name;
- * SLUICE_INVALID_ARGUMENT; SLUICE_OUT_OF_RANGE for an index in the data; SLUICE_UNSUPPORTED; SLUICE_OUT_OF_MEMORY;
- * SLUICE_DEVICE_FAILED. */
+ * memory is only read, and not used after the call. On a CPU device, from the third run with inputs of the same shapes
+ * on, those that begin at a multiple of 16 bytes are not copied. Errors: SLUICE_SHAPE_MISMATCH for a wrong number of
+ * inputs, another type or another shape, by name; SLUICE_INVALID_ARGUMENT; SLUICE_OUT_OF_RANGE for an index in the
+ * data; SLUICE_UNSUPPORTED; SLUICE_OUT_OF_MEMORY; SLUICE_DEVICE_FAILED. */
 sluice_status sluice_network_run(const sluice_network* network, const sluice_tensor* inputs, size_t count,
                                  sluice_result** result);
 
 /* The same, and writes the outputs to the caller's memory. Each buffer's type and shape must be its output's: else
- * SLUICE_SHAPE_MISMATCH, and nothing is written to any of them. */
+ * SLUICE_SHAPE_MISMATCH, and nothing is written to any of them. On a CPU device, from the third run with inputs of the
+ * same shapes on, this allocates no memory: then the network keeps what it needs for them. The memory of an input may
+ * be that of an output. */
 sluice_status sluice_network_run_into(const sluice_network* network, const sluice_tensor* inputs, size_t count,
                                       const sluice_buffer* outputs, size_t output_count);
 
@@ -350,6 +354,46 @@ sluice_status sluice_result_memory(const sluice_result* result, sluice_memory* m
  * NULL is the legacy default stream. Since 1.2. Errors: SLUICE_UNSUPPORTED for outputs in host memory and for
  * cudaStreamPerThread; SLUICE_INVALID_ARGUMENT for a stream that is being captured; SLUICE_DEVICE_FAILED. */
 sluice_status sluice_result_lend(const sluice_result* result, void* cuda_stream);
+
+/* --- prepared networks --------------------------------------------------------------------------------------- */
+
+/* The shape that an input shall have. */
+typedef struct sluice_input_shape {
+    const char* name;     /* the input's */
+    const int64_t* shape; /* `rank` lengths; may be NULL when rank is 0 */
+    size_t rank;          /* the number of dimensions */
+} sluice_input_shape;
+
+/* Makes the network ready for inputs of these shapes, with memory of its own, in which inputs are written and outputs
+ * are read; inputs whose shape the file says need not be named. Blocks: it chooses how to compute, and runs with zeros.
+ * The object keeps its network. Since 1.4. Errors: SLUICE_INVALID_ARGUMENT for a name that no input has, or twice;
+ * SLUICE_SHAPE_MISMATCH for an input without a shape and for a shape that is not the file's; SLUICE_UNSUPPORTED, with
+ * the reason, where numbers of the inputs decide about shapes or about what is computed, or random numbers are drawn:
+ * sluice_network_run runs such networks. And as of sluice_network_run. */
+sluice_status sluice_prepared_create(const sluice_network* network, const sluice_input_shape* shapes, size_t count,
+                                     sluice_prepared** prepared);
+
+/* Fills `input`: where the input is written, zeros at first. The host memory stays where it is, and keeps its values,
+ * until the object is destroyed. Since 1.4. Errors: SLUICE_INVALID_ARGUMENT for an index that is not below the count of
+ * the network's inputs. */
+sluice_status sluice_prepared_input(const sluice_prepared* prepared, size_t index, sluice_buffer* input);
+
+/* Fills `output`: what the latest run left, zeros before the first one. It stays where it is, and the next run
+ * writes it. Since 1.4. Errors: as of sluice_prepared_input. */
+sluice_status sluice_prepared_output(const sluice_prepared* prepared, size_t index, sluice_buffer* output);
+
+/* Computes the outputs from the inputs, and returns when they are there. On a CPU device of one worker, on the thread
+ * that created the object or that has run it before, this allocates no memory, takes no lock and does not call the
+ * system, but for networks with convolutions of integers or with primitives of oneDNN, which allocate. Since 1.4.
+ * Errors: SLUICE_OUT_OF_RANGE for an index in the data; SLUICE_INVALID_ARGUMENT while another thread runs it;
+ * SLUICE_RUNTIME_CLOSED; SLUICE_DEVICE_FAILED. */
+sluice_status sluice_prepared_run(sluice_prepared* prepared);
+
+/* The bytes of its inputs, its outputs and all values in between; weights are the network's. Since 1.4. */
+sluice_status sluice_prepared_memory(const sluice_prepared* prepared, size_t* bytes);
+
+/* Frees the object, with its memory. */
+void sluice_prepared_destroy(sluice_prepared* prepared);
 
 /* --- networks that are written node by node ------------------------------------------------------------------ */
 
