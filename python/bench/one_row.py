@@ -64,19 +64,22 @@ def show(name, times):
 
 def main():
     prefix = pathlib.Path(sys.argv[1]).resolve()
-    by_c, by_python, clock = [], [], []
+    times = {}
     with tempfile.TemporaryDirectory() as folder:
         program = c_program(prefix, pathlib.Path(folder))
         model = sys.argv[2] if len(sys.argv) > 2 else perceptron(pathlib.Path(folder))
         net, row = sluice.load(model, "cpu"), numpy.zeros((1, 64), numpy.float32)
+        room, fast = numpy.empty((1, 10), numpy.float32), net.prepare((1, 64))
+        calls = {"Python, net(x)": lambda: net(row), "Python, net(x, out=y)": lambda: net(row, out=room),
+                 "Python, prepared.run()": fast.run, "Python, an empty function": lambda: None}
         for _ in range(STRETCHES):
-            out = subprocess.run([program, model, str(TURNS)], capture_output=True, text=True, check=True).stdout
-            by_c += map(int, out.split()[TURNS // 10 :])
-            by_python += times_of(lambda: net(row))[TURNS // 10 :]
-            clock += times_of(lambda: None)
-    show("C", by_c)
-    show("Python", by_python)
-    show("Python, an empty function", clock)
+            for how in ("run", "into", "prepared"):
+                out = subprocess.run([program, model, how, str(TURNS)], capture_output=True, text=True, check=True).stdout
+                times.setdefault(f"C, {how}", []).extend(list(map(int, out.split()))[TURNS // 10 :])
+            for name, call in calls.items():
+                times.setdefault(name, []).extend(times_of(call)[TURNS // 10 :])
+    for name, each in times.items():
+        show(name, each)
 
 
 if __name__ == "__main__":

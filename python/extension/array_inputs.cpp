@@ -9,30 +9,6 @@
 namespace sluice::python {
 namespace {
 
-// The format of the buffer protocol: one letter, perhaps after a sign for the order of bytes. 0 for what is no type of
-// networks, such as "Zf", "3s" and ">f".
-sluice_type type_from(const char* format, Py_ssize_t bytes) noexcept {
-    if (format == nullptr) return bytes == 1 ? SLUICE_U8 : 0;
-    if (std::strchr("@=<", format[0]) != nullptr) ++format;
-    if (format[0] == 0 || format[1] != 0) return 0;
-    switch (format[0]) {
-        case 'e': return bytes == 2 ? SLUICE_F16 : 0;
-        case 'f': return bytes == 4 ? SLUICE_F32 : 0;
-        case 'd': return bytes == 8 ? SLUICE_F64 : 0;
-        case '?': return bytes == 1 ? SLUICE_BOOL : 0;
-        default: break;
-    }
-    const bool is_signed = std::strchr("bhilqn", format[0]) != nullptr;
-    if (!is_signed && std::strchr("BHILQN", format[0]) == nullptr) return 0;
-    switch (bytes) {
-        case 1: return is_signed ? SLUICE_I8 : SLUICE_U8;
-        case 2: return is_signed ? SLUICE_I16 : SLUICE_U16;
-        case 4: return is_signed ? SLUICE_I32 : SLUICE_U32;
-        case 8: return is_signed ? SLUICE_I64 : SLUICE_U64;
-        default: return 0;
-    }
-}
-
 std::string type_name(PyObject* object) {
     return nb::cast<std::string>(nb::str(nb::handle(object).type().attr("__name__")));
 }
@@ -61,6 +37,28 @@ bool has_host_buffer(PyObject* array) {
 
 }  // namespace
 
+sluice_type type_from_format(const char* format, Py_ssize_t bytes) noexcept {
+    if (format == nullptr) return bytes == 1 ? SLUICE_U8 : 0;
+    if (std::strchr("@=<", format[0]) != nullptr) ++format;
+    if (format[0] == 0 || format[1] != 0) return 0;
+    switch (format[0]) {
+        case 'e': return bytes == 2 ? SLUICE_F16 : 0;
+        case 'f': return bytes == 4 ? SLUICE_F32 : 0;
+        case 'd': return bytes == 8 ? SLUICE_F64 : 0;
+        case '?': return bytes == 1 ? SLUICE_BOOL : 0;
+        default: break;
+    }
+    const bool is_signed = std::strchr("bhilqn", format[0]) != nullptr;
+    if (!is_signed && std::strchr("BHILQN", format[0]) == nullptr) return 0;
+    switch (bytes) {
+        case 1: return is_signed ? SLUICE_I8 : SLUICE_U8;
+        case 2: return is_signed ? SLUICE_I16 : SLUICE_U16;
+        case 4: return is_signed ? SLUICE_I32 : SLUICE_U32;
+        case 8: return is_signed ? SLUICE_I64 : SLUICE_U64;
+        default: return 0;
+    }
+}
+
 // False, with Python's error set, where the object has no row-major memory to show.
 bool array_input::take_view(PyObject* from) {
     return PyObject_GetBuffer(from, &view_, PyBUF_C_CONTIGUOUS | PyBUF_FORMAT) == 0;
@@ -75,7 +73,7 @@ void array_input::take_buffer(PyObject* given, const std::string& label) {
         if (is_bf16) copy_ = copy_.attr("view")("uint16");
         if (!take_view(copy_.ptr())) throw nb::python_error();
     }
-    const sluice_type type = is_bf16 ? SLUICE_BF16 : type_from(view_.format, view_.itemsize);
+    const sluice_type type = is_bf16 ? SLUICE_BF16 : type_from_format(view_.format, view_.itemsize);
     if (type == 0) {
         raise(PyExc_TypeError,
               label + " has elements of the format '" + std::string(view_.format) + "', which networks do not have");

@@ -11,6 +11,10 @@
 
 namespace sluice::python {
 
+// The type of a format of the buffer protocol: one letter, perhaps after a sign for the order of bytes. 0 for what is
+// no type of networks, such as "Zf", "3s" and ">f".
+sluice_type type_from_format(const char* format, Py_ssize_t bytes) noexcept;
+
 // The memory of one input. It stays as long as this object, which is destroyed with the GIL.
 class array_input {
 public:

@@ -77,6 +77,14 @@ nb::object arrays_of(const network& what, const result_ptr& result) {
     return outputs_of(what, [&](std::size_t i) { return array_of(what, result, i); });
 }
 
+nb::object chosen_arrays_of(const network& what, const result_ptr& result, const std::vector<std::size_t>& choice,
+                            bool is_one) {
+    if (is_one) return array_of(what, result, choice[0]);
+    nb::dict made;
+    for (const std::size_t each : choice) made[what.outputs()[each].name] = array_of(what, result, each);
+    return made;
+}
+
 nb::object tensors_of(const network& what, const result_ptr& result) {
     return outputs_of(what, [&](std::size_t i) { return tensor_of(result, i, what.device()); });
 }

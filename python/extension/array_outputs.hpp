@@ -20,6 +20,10 @@ const numpy_names& numpy();
 // the result's memory and are not copied.
 nb::object arrays_of(const network& what, const result_ptr& result);
 
+// Some of them: the array of the only one, or a dict by name.
+nb::object chosen_arrays_of(const network& what, const result_ptr& result, const std::vector<std::size_t>& choice,
+                            bool is_one);
+
 // The same as objects of sluice.Tensor.
 nb::object tensors_of(const network& what, const result_ptr& result);
 

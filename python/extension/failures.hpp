@@ -12,14 +12,17 @@ namespace sluice::python {
 
 namespace nb = nanobind;
 
-// The classes by number of sluice_status. Called once, when the package is imported.
-void set_error_types(nb::tuple by_status);
+// The classes by number of sluice_status, and that of a file that is not there. Called once, when the package is
+// imported.
+void set_error_types(nb::tuple by_status, nb::object missing_file);
 
 // Throws the exception of a status with the calling thread's text.
 [[noreturn]] void raise(sluice_status status);
 inline void check(sluice_status status) {
     if (status != SLUICE_OK) raise(status);
 }
+// The same of a function that loads a file: a file that is not there has a class of its own.
+[[noreturn]] void raise_of_file(sluice_status status, const nb::bytes& path);
 // Throws an exception of Python's own, e.g. PyExc_TypeError.
 [[noreturn]] void raise(PyObject* type, const std::string& text);
 

@@ -2,6 +2,7 @@
 // sluice._sluice: the extension module. The package in src/sluice gives its names.
 #include "builder.hpp"
 #include "network.hpp"
+#include "prepared.hpp"
 #include "profile.hpp"
 #include "run.hpp"
 #include "runtime.hpp"
@@ -14,12 +15,13 @@ NB_MODULE(_sluice, module) {
     module.attr("__version__") = sluice_version();
     bind_tensor(module);
     bind_network(module);
+    bind_prepared(module);
     bind_run(module);
     bind_runtime(module);
     bind_builder(module);
-    module.def("_start", [](nb::tuple errors, nb::object device, nb::object value, nb::object rounding,
-                            nb::object profile, nb::object profile_row, nb::object await_run) {
-        set_error_types(std::move(errors));
+    module.def("_start", [](nb::tuple errors, nb::object missing_file, nb::object device, nb::object value,
+                            nb::object rounding, nb::object profile, nb::object profile_row, nb::object await_run) {
+        set_error_types(std::move(errors), std::move(missing_file));
         set_device_type(std::move(device));
         set_value_types(std::move(value), std::move(rounding));
         set_profile_types(std::move(profile), std::move(profile_row));

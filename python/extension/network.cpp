@@ -3,6 +3,8 @@
 
 #include "array_inputs.hpp"
 #include "array_outputs.hpp"
+#include "call_options.hpp"
+#include "prepared.hpp"
 #include "profile.hpp"
 #include "run.hpp"
 
@@ -85,7 +87,8 @@ PyType_Slot network_slots[] = {
 
 }  // namespace
 
-network::network(sluice_network* handle) : handle_(handle, sluice_network_destroy) {
+network::network(sluice_network* handle, nb::object made_by)
+    : handle_(handle, sluice_network_destroy), made_by_(std::move(made_by)) {
     std::size_t inputs = 0, outputs = 0;
     check(sluice_network_input_count(handle, &inputs));
     check(sluice_network_output_count(handle, &outputs));
@@ -106,7 +109,9 @@ network::~network() {
 
 nb::object network::call(PyObject* args, PyObject* kwargs) const {
     birth_.require("this network");
-    const array_inputs inputs(*this, args, kwargs);
+    call_options options(*this, kwargs);
+    const array_inputs inputs(*this, args, options.left());
+    if (options.out().is_valid()) return call_into(inputs, options.out());
     sluice_result* result = nullptr;
     sluice_status status = SLUICE_OK;
     {
@@ -114,7 +119,20 @@ nb::object network::call(PyObject* args, PyObject* kwargs) const {
         status = sluice_network_run(handle_.get(), inputs.tensors.data(), inputs.tensors.size(), &result);
     }
     check(status);
-    return arrays_of(*this, owned(result));
+    return options.has_choice() ? chosen_arrays_of(*this, owned(result), options.choice(), options.is_one())
+                                : arrays_of(*this, owned(result));
+}
+
+nb::object network::call_into(const array_inputs& inputs, nb::object out) const {
+    const room_for_outputs room(*this, out);
+    sluice_status status = SLUICE_OK;
+    {
+        const nb::gil_scoped_release without_gil;
+        status = sluice_network_run_into(handle_.get(), inputs.tensors.data(), inputs.tensors.size(),
+                                         room.buffers().data(), room.buffers().size());
+    }
+    check(status);
+    return out;
 }
 
 nb::object network::forward(nb::handle self, PyObject* args, PyObject* kwargs) const {
@@ -139,21 +157,52 @@ void set_value_types(nb::object value, nb::object rounding) {
 }
 
 void bind_network(nb::module_& in) {
-    nb::class_<network>(in, "Network", nb::type_slots(network_slots),
-                        "A network on a device: net(x) runs it. Threads may share it.")
-        .def_prop_ro("inputs", [](const network& self) { return described(self, self.inputs(), sluice_network_input); })
-        .def_prop_ro("outputs",
-                     [](const network& self) { return described(self, self.outputs(), sluice_network_output); })
-        .def_prop_ro("device", &network::device)
-        .def_prop_ro("rounding", rounding_of)
-        .def("profile", [](const network& self, nb::args args,
-                           nb::kwargs kwargs) { return profile(self, args.ptr(), kwargs.ptr()); })
-        .def("forward",
-             [](nb::handle self, nb::args args, nb::kwargs kwargs) {
-                 return nb::inst_ptr<network>(self)->forward(self, args.ptr(), kwargs.ptr());
-             })
-        .def("submit",
-             [](nb::handle self, nb::args args, nb::kwargs kwargs) { return submit(self, args.ptr(), kwargs.ptr()); })
+    nb::class_<network>(
+        in, "Network", nb::type_slots(network_slots), nb::is_weak_referenceable(),
+        "A network on a device. net(x) runs it and waits, without the GIL; inputs are given by position "
+        "or by name. One output is an array, several are a dict by name. `out` names arrays to write, "
+        "`outputs` those outputs that are returned. Threads may share it.")
+        .def_prop_ro(
+            "inputs", [](const network& self) { return described(self, self.inputs(), sluice_network_input); },
+            "The inputs: names, types and shapes.")
+        .def_prop_ro(
+            "outputs", [](const network& self) { return described(self, self.outputs(), sluice_network_output); },
+            "The outputs: names, types and shapes.")
+        .def_prop_ro("device", &network::device, "The name of the device: \"cpu:0\".")
+        .def_prop_ro("rounding", rounding_of, "What a precision other than \"f32\" made of products and convolutions.")
+        .def(
+            "prepare",
+            [](const network& self, nb::args args, nb::kwargs kwargs) {
+                return prepare(self, args.ptr(), kwargs.ptr());
+            },
+            "The network for inputs of these shapes, by position or by name: net.prepare(x=(8, 64)). Inputs whose "
+            "shape "
+            "the model says need none. Takes time, and makes runs short: see Prepared.")
+        .def(
+            "profile",
+            [](const network& self, nb::args args, nb::kwargs kwargs) {
+                return profile(self, args.ptr(), kwargs.ptr());
+            },
+            "The time of each node: the network is made again on a device that is traced, and runs `runs` times (20) "
+            "on "
+            "these arrays.")
+        .def(
+            "forward",
+            [](nb::handle self, nb::args args, nb::kwargs kwargs) {
+                return nb::inst_ptr<network>(self)->forward(self, args.ptr(), kwargs.ptr());
+            },
+            "As net(x), with the outputs in the memory of the device: a Tensor, or a dict of them. On a GPU it does "
+            "not "
+            "wait.")
+        .def(
+            "submit",
+            [](nb::handle self, nb::args args, nb::kwargs kwargs) { return submit(self, args.ptr(), kwargs.ptr()); },
+            "Starts a run with a copy of the inputs, and returns a Run, which can be awaited.")
+        .def(
+            "__copy__", [](nb::object self) { return self; }, "Itself: a network never changes.")
+        .def(
+            "__deepcopy__", [](nb::object self, nb::handle) { return self; }, "Itself: a network never changes.")
+        .def_prop_ro("_made_by", &network::made_by, "How to make the network again: a function and its arguments.")
         .def("__repr__", text_of);
 }
 

@@ -17,11 +17,14 @@ struct named_value {
     sluice_type type;
 };
 
+struct array_inputs;
+
 // Thread safety: immutable.
 class network {
 public:
-    explicit network(sluice_network* handle);  // takes it over
-    network(const network&) = delete;          // owns the handle
+    // Takes the handle over. `made_by` is how to make the network again: a callable and its arguments, or None.
+    explicit network(sluice_network* handle, nb::object made_by = nb::none());
+    network(const network&) = delete;  // owns the handle
     network& operator=(const network&) = delete;
     ~network();
 
@@ -31,17 +34,23 @@ public:
     const std::vector<named_value>& outputs() const noexcept { return outputs_; }
     const char* device() const noexcept { return device_; }
 
-    // net(...): runs with these arguments, and waits without the GIL.
+    const nb::object& made_by() const noexcept { return made_by_; }
+
+    // net(...): runs with these arguments, and waits without the GIL. `out` and `outputs` among the arguments by name
+    // are the call's own, unless the network has an input of that name.
     nb::object call(PyObject* args, PyObject* kwargs) const;
     // net.forward(...): objects of sluice.Tensor; on a GPU it does not wait.
     // `self` is this object's.
     nb::object forward(nb::handle self, PyObject* args, PyObject* kwargs) const;
 
 private:
+    nb::object call_into(const array_inputs& inputs, nb::object out) const;
+
     std::unique_ptr<sluice_network, void (*)(sluice_network*)> handle_;
     const made_here birth_;
     const char* device_ = nullptr;
     std::vector<named_value> inputs_, outputs_;
+    nb::object made_by_;
 };
 
 // The Python classes Value and Rounding.

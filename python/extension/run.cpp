@@ -154,13 +154,26 @@ nb::object submit(nb::handle of, PyObject* args, PyObject* kwargs) {
 
 void set_await_function(nb::object function) { await_function = function.release(); }
 
+std::string run::text() const {
+    const char* const state = !birth_.is_here() ? "of another process" : is_done() ? "over" : "running";
+    return std::string("<sluice.Run on ") + network_in(network_).device() + ": " + state + ">";
+}
+
 void bind_run(nb::module_& in) {
-    nb::class_<run>(in, "Run", "A run that was submitted: `await run`, or run.result().")
-        .def("result", &run::result, nb::arg("timeout") = nb::none(), nb::lock_self())
-        .def("done", &run::is_done)
-        .def("add_done_callback",
-             [](nb::object self, nb::object f) { nb::inst_ptr<run>(self)->add_done_callback(self, std::move(f)); })
-        .def("__await__", [](nb::handle self) { return await_function(self); });
+    nb::class_<run>(in, "Run", nb::is_weak_referenceable(), "A run that was submitted: `await run`, or run.result().")
+        .def(
+            "result", &run::result, nb::arg("timeout") = nb::none(), nb::lock_self(),
+            "Waits at most `timeout` seconds, without the GIL, and returns the outputs as net(x) does; raises what the "
+            "run failed with, and TimedOutError. The same arrays at each call.")
+        .def("done", &run::is_done, "Whether the run is complete or has failed. Does not wait.")
+        .def(
+            "add_done_callback",
+            [](nb::object self, nb::object f) { nb::inst_ptr<run>(self)->add_done_callback(self, std::move(f)); },
+            "Calls f(run) once the run is over, on a thread of the library; at once when it is over already.")
+        .def(
+            "__await__", [](nb::handle self) { return await_function(self); },
+            "Waits in asyncio, while the event loop runs other tasks.")
+        .def("__repr__", &run::text);
 }
 
 }  // namespace sluice::python

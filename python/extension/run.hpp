@@ -68,6 +68,7 @@ public:
     // Waits without the GIL; a signal's exception ends the wait. The same arrays at each call.
     nb::object result(std::optional<double> seconds);
     bool is_done() const { return sluice_run_wait(handle_, 0, nullptr) != SLUICE_TIMED_OUT; }
+    std::string text() const;
     void add_done_callback(nb::object self, nb::object f) { end_->add_callback(std::move(f), std::move(self)); }
 
 private:

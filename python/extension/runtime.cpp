@@ -53,15 +53,22 @@ public:
         return nb::tuple(made);
     }
 
+    std::string text() const {
+        std::string text = "<sluice.Runtime:";
+        for (nb::handle each : devices()) text += " " + nb::cast<std::string>(each.attr("name"));
+        return text + ">";
+    }
+
     const char* why_no_gpu() const {
         const char* why = nullptr;
         check(sluice_runtime_why_no_gpu(handle_, &why));
         return why;
     }
 
-    // `read` calls one of the functions that load, without the GIL.
+    // `read` calls one of the functions that load, without the GIL. `made_by` is how to make the network again.
+    // `file` is the file's path, where there is one.
     template <typename Read>
-    nb::object load(Read&& read) const {
+    nb::object load(Read&& read, nb::object made_by = nb::none(), const nb::bytes* file = nullptr) const {
         birth_.require("this runtime");
         sluice_network* made = nullptr;
         sluice_status status = SLUICE_OK;
@@ -69,8 +76,9 @@ public:
             const nb::gil_scoped_release without_gil;
             status = read(handle_, &made);
         }
+        if (status != SLUICE_OK && file != nullptr) raise_of_file(status, *file);
         check(status);
-        return nb::cast(new network(made), nb::rv_policy::take_ownership);
+        return nb::cast(new network(made, std::move(made_by)), nb::rv_policy::take_ownership);
     }
 
 private:
@@ -101,17 +109,29 @@ nb::object load(const machine& self, nb::handle path, const std::string& device,
     sluice_network_options options = options_of(device, streams, precision);
     if (hidden) options.hidden_activation = hidden->c_str();
     if (output) options.output_activation = output->c_str();
-    return self.load([&](sluice_runtime* on, sluice_network** made) {
-        return sluice_network_load(on, file.c_str(), &options, made);
-    });
+    nb::dict named;
+    named["streams"] = streams;
+    named["hidden_activation"] = hidden;
+    named["output_activation"] = output;
+    named["precision"] = precision;
+    return self.load([&](sluice_runtime* on,
+                         sluice_network** made) { return sluice_network_load(on, file.c_str(), &options, made); },
+                     nb::make_tuple("load", nb::module_::import_("os.path").attr("abspath")(file), device, named),
+                     &file);
 }
 
 nb::object loads(const machine& self, nb::bytes data, const std::string& device, const std::string& name,
                  std::size_t streams, const std::string& precision) {
     const sluice_network_options options = options_of(device, streams, precision);
-    return self.load([&](sluice_runtime* on, sluice_network** made) {
-        return sluice_network_load_memory(on, data.c_str(), data.size(), name.c_str(), &options, made);
-    });
+    nb::dict named;
+    named["name"] = name;
+    named["streams"] = streams;
+    named["precision"] = precision;
+    return self.load(
+        [&](sluice_runtime* on, sluice_network** made) {
+            return sluice_network_load_memory(on, data.c_str(), data.size(), name.c_str(), &options, made);
+        },
+        nb::make_tuple("loads", data, device, named));
 }
 
 }  // namespace
@@ -127,17 +147,21 @@ nb::object make_on(nb::handle runtime, const std::string& device, std::size_t st
 void set_device_type(nb::object type) { device_type = type.release(); }
 
 void bind_runtime(nb::module_& in) {
-    nb::class_<machine>(in, "Runtime", "Owns devices, their memory and their threads. It ends with its last network.")
+    nb::class_<machine>(in, "Runtime", nb::is_weak_referenceable(),
+                        "Owns devices, their memory and their threads. It ends with its last network.")
         .def(nb::init<std::size_t, std::size_t, std::uint64_t, bool, bool>(), nb::kw_only(), nb::arg("cpu_devices") = 1,
              nb::arg("cpu_workers") = 0, nb::arg("cpu_memory_bytes") = 0, nb::arg("cuda") = true,
              nb::arg("flush_denormals") = false)
-        .def_prop_ro("devices", &machine::devices)
-        .def_prop_ro("why_no_gpu", &machine::why_no_gpu)
+        .def_prop_ro("devices", &machine::devices, "The devices: GPUs first.")
+        .def_prop_ro("why_no_gpu", &machine::why_no_gpu, "Why there is no GPU; empty when there is one.")
+        .def("__repr__", &machine::text)
         .def("load", load, nb::arg("path"), nb::arg("device") = "auto", nb::kw_only(), nb::arg("streams") = 0,
              nb::arg("hidden_activation") = nb::none(), nb::arg("output_activation") = nb::none(),
-             nb::arg("precision") = "f32")
+             nb::arg("precision") = "f32",
+             "Loads a network from a file, as sluice.load does, on a device of this runtime.")
         .def("loads", loads, nb::arg("data"), nb::arg("device") = "auto", nb::kw_only(), nb::arg("name") = "network",
-             nb::arg("streams") = 0, nb::arg("precision") = "f32");
+             nb::arg("streams") = 0, nb::arg("precision") = "f32",
+             "Loads a network from the bytes of an ONNX file, as sluice.loads does, on a device of this runtime.");
 }
 
 }  // namespace sluice::python

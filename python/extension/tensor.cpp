@@ -2,29 +2,24 @@
 #include "tensor.hpp"
 
 #include <charconv>
-#include <vector>
 
 #include "cuda_array.hpp"
 #include "dlpack.hpp"
+#include "host_buffer.hpp"
 
 namespace sluice::python {
 namespace {
 
 class tensor {
 public:
-    tensor(result_ptr owner, std::size_t index, const std::string& device) : owner_(std::move(owner)) {
-        check(sluice_result_output(owner_.get(), index, &memory_));
+    tensor(result_ptr owner, std::size_t index, const std::string& device)
+        : owner_(std::move(owner)), memory_(memory_in(owner_, index)), shown_(memory_, false) {
         sluice_memory where = SLUICE_HOST;
         check(sluice_result_memory(owner_.get(), &where));
         if (where == SLUICE_DEVICE) {
             place_ = {dlpack::cuda, number_in(device)};
             device_ = device;
         }
-        strides_.resize(memory_.rank);
-        auto bytes = static_cast<Py_ssize_t>(sluice_type_size(memory_.type));
-        for (std::size_t i = memory_.rank; i-- > 0; bytes *= static_cast<Py_ssize_t>(memory_.shape[i]))
-            strides_[i] = bytes;
-        bytes_ = bytes;
     }
 
     nb::object shape() const { return shape_tuple(memory_.shape, memory_.rank); }
@@ -43,6 +38,11 @@ public:
     }
 
 private:
+    static sluice_buffer memory_in(const result_ptr& owner, std::size_t index) {
+        sluice_buffer memory{};
+        check(sluice_result_output(owner.get(), index, &memory));
+        return memory;
+    }
     static std::int32_t number_in(const std::string& device) {
         std::int32_t number = 0;
         const std::size_t colon = device.find(':');
@@ -60,19 +60,11 @@ private:
     }
 
     result_ptr owner_;
-    sluice_buffer memory_{};
+    sluice_buffer memory_;
+    host_buffer shown_;
     dlpack::device place_{dlpack::cpu, 0};
     std::string device_ = "cpu";
-    std::vector<Py_ssize_t> strides_;  // in bytes
-    Py_ssize_t bytes_ = 0;
 };
-
-// The letter of the buffer protocol; null for bfloat16, which has none.
-const char* format_of(sluice_type type) noexcept {
-    static constexpr const char* letters[] = {nullptr, "e", nullptr, "f", "d", "b", "B",
-                                              "h",     "H", "i",     "I", "q", "Q", "?"};
-    return letters[type];
-}
 
 nb::object tensor::dlpack(nb::handle stream, nb::handle max_version, nb::handle dl_device, nb::handle copy) const {
     if (!is_on_gpu() && !stream.is_none()) raise(PyExc_BufferError, "a stream is given, and the memory is the host's");
@@ -106,7 +98,7 @@ nb::object tensor::cuda_array() const {
     nb::dict made;
     made["shape"] = shape();
     made["typestr"] = type;
-    made["data"] = nb::make_tuple(bytes_ != 0 ? reinterpret_cast<std::uintptr_t>(memory_.data) : 0, false);
+    made["data"] = nb::make_tuple(shown_.bytes() != 0 ? reinterpret_cast<std::uintptr_t>(memory_.data) : 0, false);
     made["strides"] = nb::none();
     made["stream"] = reinterpret_cast<std::uintptr_t>(legacy_stream());
     made["version"] = 3;
@@ -114,30 +106,12 @@ nb::object tensor::cuda_array() const {
 }
 
 int tensor::show(PyObject* self, Py_buffer* to, int flags) {
-    const char* const format = format_of(memory_.type);
     if (is_on_gpu()) {
         PyErr_Format(PyExc_BufferError, "the memory is on %s: take it by __dlpack__ or __cuda_array_interface__",
                      device_.c_str());
         return -1;
     }
-    if (format == nullptr) {
-        PyErr_SetString(PyExc_BufferError,
-                        "elements of bfloat16 have no format of the buffer protocol: use __dlpack__");
-        return -1;
-    }
-    // The shape is an array of int64_t, which Py_ssize_t is; the protocol does not write it.
-    auto* const lengths = reinterpret_cast<Py_ssize_t*>(const_cast<std::int64_t*>(memory_.shape));
-    *to = {};
-    to->buf = memory_.data;
-    to->len = bytes_;
-    to->itemsize = static_cast<Py_ssize_t>(sluice_type_size(memory_.type));
-    to->ndim = static_cast<int>(memory_.rank);
-    to->format = (flags & PyBUF_FORMAT) != 0 ? const_cast<char*>(format) : nullptr;
-    to->shape = (flags & PyBUF_ND) != 0 ? lengths : nullptr;
-    to->strides = (flags & PyBUF_STRIDES) == PyBUF_STRIDES ? strides_.data() : nullptr;
-    to->obj = self;
-    Py_INCREF(self);
-    return 0;
+    return shown_.show(self, to, flags);
 }
 
 PyType_Slot tensor_slots[] = {{Py_bf_getbuffer, reinterpret_cast<void*>(+[](PyObject* self, Py_buffer* to, int flags) {
@@ -183,13 +157,15 @@ bool is_device_tensor(nb::handle object) {
 void bind_tensor(nb::module_& in) {
     nb::class_<tensor>(in, "Tensor", nb::type_slots(tensor_slots),
                        "An output in the memory of its device: for torch.from_dlpack and the like.")
-        .def_prop_ro("shape", &tensor::shape)
-        .def_prop_ro("dtype", &tensor::dtype)
-        .def_prop_ro("device", &tensor::device)
+        .def_prop_ro("shape", &tensor::shape, "The lengths of the dimensions.")
+        .def_prop_ro("dtype", &tensor::dtype, "NumPy's name of the elements' type, or \"bfloat16\".")
+        .def_prop_ro("device", &tensor::device, "\"cpu\", or the GPU: \"cuda:0\".")
         .def("__dlpack__", &tensor::dlpack, nb::kw_only(), nb::arg("stream") = nb::none(),
-             nb::arg("max_version") = nb::none(), nb::arg("dl_device") = nb::none(), nb::arg("copy") = nb::none())
-        .def("__dlpack_device__", &tensor::place)
-        .def_prop_ro("__cuda_array_interface__", &tensor::cuda_array)
+             nb::arg("max_version") = nb::none(), nb::arg("dl_device") = nb::none(), nb::arg("copy") = nb::none(),
+             "The memory for another library, without a copy. On a GPU, `stream` waits for the contents.")
+        .def("__dlpack_device__", &tensor::place, "The type and the number of the device, as DLPack has them.")
+        .def_prop_ro("__cuda_array_interface__", &tensor::cuda_array,
+                     "The memory on a GPU, for CuPy, Numba and the like.")
         .def("__repr__", &tensor::text);
 }
 

@@ -34,6 +34,26 @@ def test_inputs_by_name(capsys):
     assert capsys.readouterr().out == "[[10. 20. 30.]] [60.]\n"
 
 
+def test_out_and_outputs(pixels):
+    net = sluice.load("models/digits.onnx")
+    scored = sluice.load("tests/c/networks/tokens.onnx")
+    room = numpy.empty((450, 10), numpy.float32)
+    net(pixels, out=room)
+    total = scored(tokens=numpy.array([[1, 2, 3]]), mask=numpy.ones((1, 3), numpy.float32), outputs="total")
+
+    assert room.tobytes() == net(pixels).tobytes() and total == 60
+
+
+def test_prepare(pixels, logits):
+    net = sluice.load("models/digits.onnx")
+    fast = net.prepare(input=(8, 64))
+    x, y = fast.inputs["input"], fast.outputs["logits"]
+    x[:] = pixels[:8]
+    fast.run()  # y has the answers, until the next run
+
+    assert numpy.abs(y - logits[:8]).max() < 1e-3
+
+
 def test_asyncio(pixels, logits):
     net = sluice.load("models/digits.onnx")
 

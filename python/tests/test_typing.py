@@ -16,6 +16,10 @@ names: list[str] = [each.name for each in net.inputs]
 from sluice import op
 made: op.Operation = op.upload(numpy.zeros((1, 64), numpy.float32)) * 2 + 1
 layer: sluice.Network = op.compile(lambda x: op.softmax(op.gemm(x, numpy.zeros((64, 3)))), ("rows", 64))
+fast: sluice.Prepared = net.prepare((1, 64), x=(3,))
+fast.inputs["x"][:] = 1
+fast.run()
+net(numpy.zeros((1, 64)), out=y, outputs=None)
 print(layer.profile(numpy.zeros((1, 64)), runs=3).rows[0].microseconds, layer.forward(numpy.zeros((1, 64))))
 async def use() -> None:
     await net.submit(x=numpy.zeros(3))
@@ -36,15 +40,8 @@ def mypy(*arguments):
     return subprocess.run([sys.executable, "-m", *arguments], capture_output=True, text=True)
 
 
-def test_the_stubs_describe_the_package(tmp_path):
-    allowed = tmp_path / "allowed"
-    # Only type checkers see the protocols. nanobind's classes and functions have types of their own.
-    allowed.write_text(r"""sluice\._sluice\.(Array|SupportsDLPack|SupportsBuffer|SupportsCudaArray)
-sluice\._sluice\.(Network|Run|Runtime|Tensor|_Builder|_start|_shut_down)
-sluice\._sluice\.(Network|Run|Tensor)\.__init__
-sluice\.op\.(Length|Operand)
-""")
-    ran = mypy("mypy.stubtest", "sluice", "--allowlist", str(allowed))
+def test_the_stubs_describe_the_package():
+    ran = mypy("mypy.stubtest", "sluice")
     assert ran.returncode == 0, ran.stdout + ran.stderr
 
 

@@ -13,9 +13,10 @@ from __future__ import annotations
 import typing
 
 from ._errors import (BY_STATUS, CanceledError, DeviceError, DeviceNotFoundError, Error, FileAccessError, FileError,
-                      GraphRefusedError, IndexInDataError, InternalError, InvalidArgumentError, OutOfMemoryError,
-                      RuntimeClosedError, ShapeError, TimedOutError, UnsupportedError)
-from ._sluice import Network, Run, Runtime, Tensor, __version__, _shut_down, _start
+                      GraphRefusedError, IndexInDataError, InternalError, InvalidArgumentError, MissingFileError,
+                      OutOfMemoryError, RuntimeClosedError, ShapeError, TimedOutError, UnsupportedError)
+from ._sluice import Network, Prepared, Run, Runtime, Tensor, __version__, _shut_down, _start
+from ._networks import Signature, reduced
 from ._values import Device, Profile, ProfileRow, Rounding, Value
 from ._waiting import await_run
 
@@ -23,18 +24,21 @@ if typing.TYPE_CHECKING:
     import os
 
 __all__ = ["CanceledError", "Device", "DeviceError", "DeviceNotFoundError", "Error", "FileAccessError", "FileError",
-           "GraphRefusedError", "IndexInDataError", "InternalError", "InvalidArgumentError", "Network",
-           "OutOfMemoryError", "Profile", "ProfileRow", "Rounding", "Run", "Runtime", "RuntimeClosedError", "ShapeError", "Tensor", "TimedOutError",
-           "UnsupportedError", "Value", "__version__", "default_runtime", "devices", "load", "loads"]
+           "GraphRefusedError", "IndexInDataError", "InternalError", "InvalidArgumentError", "MissingFileError",
+           "Network", "OutOfMemoryError", "Prepared", "Profile", "ProfileRow", "Rounding", "Run", "Runtime",
+           "RuntimeClosedError", "ShapeError", "Tensor", "TimedOutError", "UnsupportedError", "Value", "__version__", "default_runtime", "devices", "load", "loads"]
 
 
 def _prepare() -> None:
     import atexit
+    import copyreg
     import os
 
-    for each in (Network, Run, Runtime, Tensor):
+    for each in (Network, Prepared, Run, Runtime, Tensor):
         each.__module__ = "sluice"
-    _start(BY_STATUS, Device, Value, Rounding, Profile, ProfileRow, await_run)
+    Network.__signature__ = Signature()
+    copyreg.pickle(Network, reduced)
+    _start(BY_STATUS, MissingFileError, Device, Value, Rounding, Profile, ProfileRow, await_run)
     atexit.register(_shut_down)
     if hasattr(os, "register_at_fork"):
         os.register_at_fork(after_in_child=lambda: _forget_default())

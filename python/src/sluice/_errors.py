@@ -54,6 +54,10 @@ class FileAccessError(Error, OSError):
     """The operating system refused to read a file."""
 
 
+class MissingFileError(FileAccessError, FileNotFoundError):
+    """There is no file of this name."""
+
+
 class IndexInDataError(Error, IndexError):
     """An index in the data points to an element that does not exist."""
 
@@ -67,5 +71,5 @@ BY_STATUS = (Error, InvalidArgumentError, ShapeError, DeviceNotFoundError, OutOf
              DeviceError, RuntimeClosedError, TimedOutError, CanceledError, GraphRefusedError, FileError,
              FileAccessError, IndexInDataError, InternalError)
 
-for _each in BY_STATUS:
+for _each in (*BY_STATUS, MissingFileError):
     _each.__module__ = "sluice"

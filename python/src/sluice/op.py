@@ -25,10 +25,10 @@ from ._sluice import _Builder
 if typing.TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from ._sluice import Array, Network, Run, Runtime
+    from ._sluice import Network, Run, Runtime, _Array
 
-    Length: typing.TypeAlias = int | str | None
-    Operand: typing.TypeAlias = "Operation | Array | float"
+    _Length: typing.TypeAlias = int | str | None
+    _Operand: typing.TypeAlias = "Operation | _Array | float"
 
 __all__ = ["Operation", "Zipped", "abs", "add", "arange", "argmax", "cast", "clamp", "compile", "concatenate", "constant",
            "divide", "download", "exp", "floor_divide", "full", "gelu", "gemm", "input", "leaky_relu", "linear", "log",
@@ -61,7 +61,7 @@ class Operation:
     _is_downloaded: bool
     dtype: str | None
     """NumPy's name, "float32"; None when it is known only when the pipeline runs."""
-    shape: tuple[Length, ...] | None
+    shape: tuple[_Length, ...] | None
     """A length, the name of one that each run decides, or None for one that depends on others."""
 
     def __init__(self) -> None:
@@ -212,7 +212,7 @@ def arange(first: float, last: float | None = None, step: float = 1, dtype: typi
 
 # --- operations ------------------------------------------------------------------------------------------------
 
-def node(name: str, *inputs: Operand | None, **attributes: typing.Any) -> Operation:
+def node(name: str, *inputs: _Operand | None, **attributes: typing.Any) -> Operation:
     """Any operator of ONNX with one output: node("Softplus", x), node("LayerNormalization", x, scale, axis=-1)."""
     like = next((each for each in inputs if isinstance(each, Operation)), None)
     given = tuple(None if each is None else _operand(each, like) for each in inputs)
@@ -221,63 +221,63 @@ def node(name: str, *inputs: Operand | None, **attributes: typing.Any) -> Operat
     return _make(name, inputs=given, attributes=used, dtype=dtype, shape=shape)
 
 
-def relu(x: Operand) -> Operation:
+def relu(x: _Operand) -> Operation:
     return node("Relu", x)
 
 
-def leaky_relu(x: Operand, slope: float = 0.01) -> Operation:
+def leaky_relu(x: _Operand, slope: float = 0.01) -> Operation:
     return node("LeakyRelu", x, alpha=float(slope))
 
 
-def sigmoid(x: Operand) -> Operation:
+def sigmoid(x: _Operand) -> Operation:
     return node("Sigmoid", x)
 
 
-def tanh(x: Operand) -> Operation:
+def tanh(x: _Operand) -> Operation:
     return node("Tanh", x)
 
 
-def gelu(x: Operand) -> Operation:
+def gelu(x: _Operand) -> Operation:
     return node("Gelu", x)
 
 
-def exp(x: Operand) -> Operation:
+def exp(x: _Operand) -> Operation:
     return node("Exp", x)
 
 
-def log(x: Operand) -> Operation:
+def log(x: _Operand) -> Operation:
     return node("Log", x)
 
 
-def sqrt(x: Operand) -> Operation:
+def sqrt(x: _Operand) -> Operation:
     return node("Sqrt", x)
 
 
-def abs(x: Operand) -> Operation:  # noqa: A001
+def abs(x: _Operand) -> Operation:  # noqa: A001
     return node("Abs", x)
 
 
-def negative(x: Operand) -> Operation:
+def negative(x: _Operand) -> Operation:
     return node("Neg", x)
 
 
-def clamp(x: Operand, low: float, high: float) -> Operation:
+def clamp(x: _Operand, low: float, high: float) -> Operation:
     return node("Clip", x, low, high)
 
 
-def add(a: Operand, b: Operand) -> Operation:
+def add(a: _Operand, b: _Operand) -> Operation:
     return _of_two("Add", a, b)
 
 
-def subtract(a: Operand, b: Operand) -> Operation:
+def subtract(a: _Operand, b: _Operand) -> Operation:
     return _of_two("Sub", a, b)
 
 
-def multiply(a: Operand, b: Operand) -> Operation:
+def multiply(a: _Operand, b: _Operand) -> Operation:
     return _of_two("Mul", a, b)
 
 
-def divide(a: Operand, b: Operand) -> Operation:
+def divide(a: _Operand, b: _Operand) -> Operation:
     first, second = _pair(a, b)
     if not _has_fractions(first) and not _has_fractions(second):
         raise TypeError(f"/ of {first.dtype} and {second.dtype} has fractions, which integers cannot hold: // gives whole "
@@ -285,7 +285,7 @@ def divide(a: Operand, b: Operand) -> Operation:
     return node("Div", first, second)
 
 
-def floor_divide(a: Operand, b: Operand) -> Operation:
+def floor_divide(a: _Operand, b: _Operand) -> Operation:
     """The largest whole number that is not above a / b, in the operands' type, as NumPy's."""
     first, second = _pair(a, b)
     if not _has_fractions(first):
@@ -298,7 +298,7 @@ def floor_divide(a: Operand, b: Operand) -> Operation:
     return where(second == 0, quotient, exact)
 
 
-def remainder(a: Operand, b: Operand) -> Operation:
+def remainder(a: _Operand, b: _Operand) -> Operation:
     """a - a // b * b: 0, or of the sign of b, as NumPy's and Python's."""
     first, second = _pair(a, b)
     if not _has_fractions(first):
@@ -308,7 +308,7 @@ def remainder(a: Operand, b: Operand) -> Operation:
     return where(has_other_sign, add(left, second), left)
 
 
-def power(a: Operand, b: Operand) -> Operation:
+def power(a: _Operand, b: _Operand) -> Operation:
     first, second = _pair(a, b)
     is_negative = second._op == "constant" and bool((_numpy().asarray(second._array) < 0).any())
     if not _has_fractions(first) and (_has_fractions(second) or is_negative):
@@ -318,41 +318,41 @@ def power(a: Operand, b: Operand) -> Operation:
     return node("Pow", first, second)
 
 
-def maximum(a: Operand, b: Operand) -> Operation:
+def maximum(a: _Operand, b: _Operand) -> Operation:
     return _of_two("Max", a, b)
 
 
-def minimum(a: Operand, b: Operand) -> Operation:
+def minimum(a: _Operand, b: _Operand) -> Operation:
     return _of_two("Min", a, b)
 
 
-def where(condition: Operand, a: Operand, b: Operand) -> Operation:
+def where(condition: _Operand, a: _Operand, b: _Operand) -> Operation:
     """a where the condition is true, else b."""
     first, second = _pair(a, b)
     return node("Where", _operand(condition, None), first, second)
 
 
-def cast(x: Operand, dtype: str) -> Operation:
+def cast(x: _Operand, dtype: str) -> Operation:
     if dtype not in _ONNX_TYPES:
         raise TypeError(f"there is no type '{dtype}' of elements in networks; there are {', '.join(_ONNX_TYPES)}")
     return node("Cast", x, to=_ONNX_TYPES[dtype])
 
 
-def matmul(a: Operand, b: Operand) -> Operation:
+def matmul(a: _Operand, b: _Operand) -> Operation:
     return _of_two("MatMul", a, b)
 
 
-def gemm(x: Operand, b: Operand, bias: Operand | None = None) -> Operation:
+def gemm(x: _Operand, b: _Operand, bias: _Operand | None = None) -> Operation:
     """x [rows, inner] * b [inner, columns] + bias [columns]"""
     return node("Gemm", x, b, bias)
 
 
-def linear(x: Operand, weight: Operand, bias: Operand | None = None) -> Operation:
+def linear(x: _Operand, weight: _Operand, bias: _Operand | None = None) -> Operation:
     """The same with the weight [columns, inner], as PyTorch has it."""
     return node("Gemm", x, weight, bias, transB=1)
 
 
-def matvec(x: Operand, weight: Operand, bias: Operand | None = None) -> Operation:
+def matvec(x: _Operand, weight: _Operand, bias: _Operand | None = None) -> Operation:
     """A layer for a vector: weight [out, in] * x [in] + bias [out]. For x [rows, in] it is linear()."""
     of = _operand(x, None)
     if of.shape is not None and len(of.shape) == 2:
@@ -361,16 +361,16 @@ def matvec(x: Operand, weight: Operand, bias: Operand | None = None) -> Operatio
     return made if bias is None else add(made, bias)
 
 
-def softmax(x: Operand, axis: int = -1) -> Operation:
+def softmax(x: _Operand, axis: int = -1) -> Operation:
     return node("Softmax", x, axis=axis)
 
 
-def sum(x: Operand, axis: int | None = -1) -> Operation:  # noqa: A001
+def sum(x: _Operand, axis: int | None = -1) -> Operation:  # noqa: A001
     """Over the last dimension, which the output lacks, or another one; None: over all elements."""
     return _reduced("ReduceSum", x, axis)
 
 
-def mean(x: Operand, axis: int | None = -1) -> Operation:
+def mean(x: _Operand, axis: int | None = -1) -> Operation:
     of = _operand(x, None)
     if not _has_fractions(of):
         raise TypeError(f'the mean of {of.dtype} has a fraction, which integers cannot hold: op.cast(x, "float32") makes '
@@ -378,43 +378,43 @@ def mean(x: Operand, axis: int | None = -1) -> Operation:
     return _reduced("ReduceMean", of, axis)
 
 
-def max(x: Operand, axis: int | None = -1) -> Operation:  # noqa: A001
+def max(x: _Operand, axis: int | None = -1) -> Operation:  # noqa: A001
     return _reduced("ReduceMax", x, axis)
 
 
-def min(x: Operand, axis: int | None = -1) -> Operation:  # noqa: A001
+def min(x: _Operand, axis: int | None = -1) -> Operation:  # noqa: A001
     return _reduced("ReduceMin", x, axis)
 
 
-def argmax(x: Operand, axis: int | None = -1) -> Operation:
+def argmax(x: _Operand, axis: int | None = -1) -> Operation:
     """The place of the largest element, int64."""
     if axis is None:
         return node("ArgMax", reshape(x, (-1,)), axis=0, keepdims=0)
     return node("ArgMax", x, axis=axis, keepdims=0)
 
 
-def reshape(x: Operand, shape: Sequence[int]) -> Operation:
+def reshape(x: _Operand, shape: Sequence[int]) -> Operation:
     """-1 stands for the length that is left, 0 for the one that x has there."""
     return node("Reshape", x, _numpy().array(shape, "int64"))
 
 
-def transpose(x: Operand, axes: Sequence[int] | None = None) -> Operation:
+def transpose(x: _Operand, axes: Sequence[int] | None = None) -> Operation:
     """Without axes the dimensions are reversed."""
     return node("Transpose", x, perm=None if axes is None else [int(each) for each in axes])
 
 
-def concatenate(operations: Sequence[Operand], axis: int = 0) -> Operation:
+def concatenate(operations: Sequence[_Operand], axis: int = 0) -> Operation:
     return node("Concat", *operations, axis=axis)
 
 
-def zip(*operations: Operand) -> Zipped:  # noqa: A001
+def zip(*operations: _Operand) -> Zipped:  # noqa: A001
     """Several operations as one: zip(a, b).and_then(f) calls f(a, b); sync(zip(a, b)) gives a tuple."""
     if not operations:
         raise TypeError("zip takes at least one operation")
     return Zipped(tuple(_operand(each, None, may_be_downloaded=True) for each in operations))
 
 
-def download(x: Operand) -> Operation:
+def download(x: _Operand) -> Operation:
     """The value as a NumPy array. The last of a pipeline: what is not downloaded stays on the device."""
     of = _operand(x, None)
     return _make(of._op, inputs=of._inputs, attributes=of._attributes, array=of._array, name=of._name, dtype=of.dtype,
@@ -520,7 +520,7 @@ class _Written:
 
 
 def _make(op: str, *, inputs: tuple[Operation | None, ...] = (), attributes: dict[str, typing.Any] | None = None,
-          array: typing.Any = None, name: str = "", dtype: str | None, shape: tuple[Length, ...] | None,
+          array: typing.Any = None, name: str = "", dtype: str | None, shape: tuple[_Length, ...] | None,
           is_downloaded: bool = False) -> Operation:
     made = object.__new__(Operation)
     made._op, made._inputs, made._attributes = op, inputs, attributes or {}
@@ -530,7 +530,7 @@ def _make(op: str, *, inputs: tuple[Operation | None, ...] = (), attributes: dic
 
 
 def _infer(name: str, inputs: tuple[Operation | None, ...],
-           attributes: dict[str, typing.Any]) -> tuple[str | None, tuple[Length, ...] | None]:
+           attributes: dict[str, typing.Any]) -> tuple[str | None, tuple[_Length, ...] | None]:
     """The type and shape of a node's output, by the checks of the C++ library, which raise what is wrong."""
     made = _make(name, inputs=inputs, attributes=attributes, dtype=None, shape=None)
     if builtins.all(each is None or _is_known(each) for each in inputs):
@@ -606,7 +606,7 @@ def _has_fractions(of: Operation) -> bool:
     return of.dtype is None or of.dtype in _FRACTIONS
 
 
-def _pair(a: Operand, b: Operand) -> tuple[Operation, Operation]:
+def _pair(a: _Operand, b: _Operand) -> tuple[Operation, Operation]:
     """Two operands: a number has the type of the other one."""
     number_types = (bool, int, float)
     if isinstance(a, number_types) and not isinstance(b, number_types):
@@ -616,12 +616,12 @@ def _pair(a: Operand, b: Operand) -> tuple[Operation, Operation]:
     return first, _operand(b, first)
 
 
-def _of_two(name: str, a: Operand, b: Operand) -> Operation:
+def _of_two(name: str, a: _Operand, b: _Operand) -> Operation:
     first, second = _pair(a, b)
     return node(name, first, second)
 
 
-def _reduced(name: str, x: Operand, axis: int | None) -> Operation:
+def _reduced(name: str, x: _Operand, axis: int | None) -> Operation:
     return node(name, x, None if axis is None else _numpy().array([axis], "int64"), keepdims=0)
 
 
