@@ -552,7 +552,7 @@ void prepared_network::take_front(const network_options& options, execution_cont
 void prepared_network::complete(const network_options& options, execution_context& context) {
     most_folded_bytes_ = always_folded_bytes + folded_bytes_of_one * bytes_of_constants(model_.body);
     fold(body_, false, folding::all_but_dequantized);
-    rounding_.quantized = fuse_quantized_products(body_, context);
+    rounding_.quantized = fuse_quantized_products(body_, context) + fuse_dynamic_products(body_, context);
     fold(body_, false, folding::all);
     fold_batch_normalizations(body_);
     rounding_.precision = options.precision;

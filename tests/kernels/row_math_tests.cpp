@@ -52,6 +52,14 @@ TEST_F(row_math_of_units, sums_rows) {
             EXPECT_EQ(unit->square_sum.of_row(x.data(), count, centre),
                       units_.back()->square_sum.of_row(x.data(), count, centre));
             EXPECT_EQ(unit->maximum.of_row(x.data(), count, 0), static_cast<double>(*std::ranges::max_element(x)));
+            float low = 0, high = 0;
+            unit->range(x.data(), count, &low, &high);
+            EXPECT_EQ(low, std::min(0.0f, *std::ranges::min_element(x)));
+            EXPECT_EQ(high, std::max(0.0f, *std::ranges::max_element(x)));
+            std::vector<float> with_nan = x;
+            with_nan[count / 2] = std::nanf("");
+            unit->range(with_nan.data(), count, &low, &high);
+            EXPECT_FALSE(std::isnan(low) || std::isnan(high));
             EXPECT_EQ(unit->minimum.of_row(x.data(), count, 0), static_cast<double>(*std::ranges::min_element(x)));
         }
     }

@@ -29,6 +29,9 @@ struct row_math {
     // NaN if a number is NaN. A row is not empty.
     reduction maximum, minimum;
 
+    // Of the numbers, and of *low and *high, the smallest and the largest: these become them. Without NaN.
+    void (*range)(const float* x, std::size_t count, float* low, float* high) noexcept;
+
     // y = ((x - high) - low) * factor * scale + bias, each of y[i]; scale and bias null: 1 and 0.
     void (*normalize)(const float* x, float* y, std::size_t count, float high, float low, float factor,
                       const float* scale, const float* bias) noexcept;

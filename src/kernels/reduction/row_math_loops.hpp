@@ -129,6 +129,36 @@ void extreme_of_columns(const float* x, double* to, const double*, std::size_t c
     }
 }
 
+void range_of_row(const float* x, std::size_t count, float* low, float* high) noexcept {
+    constexpr std::size_t side_by_side = 4;
+    number_lane least[side_by_side], most[side_by_side];
+    for (std::size_t k = 0; k < side_by_side; ++k) {
+        least[k] = number_lane{} + *low;
+        most[k] = number_lane{} + *high;
+    }
+    const auto take = [&](const number_lane& each, std::size_t k) __attribute__((always_inline)) {
+        least[k] = each < least[k] ? each : least[k];
+        most[k] = each > most[k] ? each : most[k];
+    };
+    std::size_t i = 0;
+    for (; i + side_by_side * lane_numbers <= count; i += side_by_side * lane_numbers) {
+        for (std::size_t k = 0; k < side_by_side; ++k) {
+            const number_lane each = *reinterpret_cast<const loose_number_lane*>(x + i + k * lane_numbers);
+            take(each, k);
+        }
+    }
+    for (; i < count; ++i) {
+        *low = x[i] < *low ? x[i] : *low;
+        *high = x[i] > *high ? x[i] : *high;
+    }
+    for (std::size_t k = 0; k < side_by_side; ++k) {
+        for (std::size_t lane = 0; lane < lane_numbers; ++lane) {
+            *low = least[k][lane] < *low ? least[k][lane] : *low;
+            *high = most[k][lane] > *high ? most[k][lane] : *high;
+        }
+    }
+}
+
 // --- norms and softmax -----------------------------------------------------------------------------------------------
 
 void normalize_row(const float* x, float* y, std::size_t count, float high, float low, float factor, const float* scale,
@@ -187,6 +217,7 @@ constexpr row_math row_math_of_this_unit = {
     .exponential_sum = {&exponential_sum_of_row, &exponential_sum_of_columns},
     .maximum = {&extreme_of_row<true>, &extreme_of_columns<true>},
     .minimum = {&extreme_of_row<false>, &extreme_of_columns<false>},
+    .range = &range_of_row,
     .normalize = &normalize_row,
     .normalize_alike = &normalize_row_alike,
     .softmax_columns = &softmax_of_columns,

@@ -155,10 +155,15 @@ void launch_part(const node_call& in, const expression_part& part, const std::ve
 }
 
 // Whether a number of this kind is the same after it was written to memory of this type and read again, rounded where
-// the type needs it (rounding_of). A boolean is made by a comparison: 0 or 1.
+// the type needs it (rounding_of). A boolean is made by a comparison: 0 or 1. A small integer is made in f32 only where
+// an element is quantized: then it is whole, and in the type's range.
 bool is_kept_by(io::dtype type, number_kind kind) {
     switch (type) {
         case io::dtype::boolean: return true;
+        case io::dtype::i8:
+        case io::dtype::u8:
+        case io::dtype::i16:
+        case io::dtype::u16:
         case io::dtype::f16:
         case io::dtype::bf16:
         case io::dtype::f32: return kind == number_kind::f32;
@@ -266,6 +271,7 @@ void expression::give(const any_tensor& to, value what) {
 }
 
 number_kind expression::kind() const {
+    if (chosen_) return *chosen_;
     bool has_real = false, has_double = false, has_whole = false, has_unsigned = false, has_mixed_sign = false;
     const auto note = [&](io::dtype type) {
         has_double |= type == io::dtype::f64;

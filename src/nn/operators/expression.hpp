@@ -16,6 +16,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "nn/operators/node_call.hpp"
@@ -73,6 +74,9 @@ public:
 
     explicit expression(node_call& in) : in_(in) {}
 
+    // The numbers in which it computes, instead of those that hold all inputs and outputs exactly.
+    void compute_in(number_kind kind) { chosen_ = kind; }
+
     value input(const any_tensor& from) { return input(from, nullptr); }
     // The node's input of this number. Only it may be a value that another expression has left to this one
     // (definition::fused_inputs).
@@ -113,6 +117,7 @@ private:
     std::vector<double> constants_;
     std::vector<target> targets_;
     lengths shape_;
+    std::optional<number_kind> chosen_;
     bool is_left_to_next_ = false;
 };
 

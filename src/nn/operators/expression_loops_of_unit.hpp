@@ -63,6 +63,34 @@ template <typename Number>
     }
 }
 
+// As sluice/base/half.hpp has them, with choices in place of branches.
+[[gnu::always_inline]] inline float half_number(std::uint16_t bits) {
+    const std::uint32_t sign = static_cast<std::uint32_t>(bits & 0x8000u) << 16;
+    const std::uint32_t rest = static_cast<std::uint32_t>(bits & 0x7fffu) << 13;
+    const float moved = __builtin_bit_cast(float, rest) * 0x1p112f;
+    const std::uint32_t not_finite = rest >= 0x0f80'0000u ? 0x7f80'0000u : 0u;  // infinity or NaN
+    return __builtin_bit_cast(float, __builtin_bit_cast(std::uint32_t, moved) | not_finite | sign);
+}
+[[gnu::always_inline]] inline std::uint16_t half_bits(float x) {
+    const std::uint32_t bits = __builtin_bit_cast(std::uint32_t, x), sign = (bits >> 16) & 0x8000u;
+    const std::uint32_t rest = bits & 0x7fff'ffffu;
+    const std::uint32_t normal = (rest - 0x3800'0000u + 0x0fffu + ((rest >> 13) & 1u)) >> 13;
+    const std::uint32_t subnormal =
+        __builtin_bit_cast(std::uint32_t, __builtin_bit_cast(float, rest) + 0.5f) - 0x3f00'0000u;
+    std::uint32_t made = rest >= 0x3880'0000u ? normal : subnormal;
+    made = rest >= 0x477f'f000u ? 0x7c00u : made;  // from 65520 on: infinity
+    made = rest > 0x7f80'0000u ? 0x7e00u : made;   // NaN
+    return static_cast<std::uint16_t>(sign | made);
+}
+[[gnu::always_inline]] inline float bfloat16_number(std::uint16_t bits) {
+    return __builtin_bit_cast(float, static_cast<std::uint32_t>(bits) << 16);
+}
+[[gnu::always_inline]] inline std::uint16_t bfloat16_bits(float x) {
+    const std::uint32_t bits = __builtin_bit_cast(std::uint32_t, x);
+    const std::uint32_t rounded = (bits + 0x7fffu + ((bits >> 16) & 1u)) >> 16, quiet = (bits >> 16) | 0x40u;
+    return static_cast<std::uint16_t>((bits & 0x7fff'ffffu) > 0x7f80'0000u ? quiet : rounded);
+}
+
 template <opcode What, typename Number>
 constexpr bool has_loop() {
     switch (What) {
@@ -82,7 +110,8 @@ constexpr bool has_loop() {
         case opcode::less:
         case opcode::less_equal:
         case opcode::equal:
-        case opcode::choose: return true;
+        case opcode::choose:
+        case opcode::limit: return true;
         case opcode::reciprocal:
         case opcode::divide:
         case opcode::square_root:
@@ -92,6 +121,8 @@ constexpr bool has_loop() {
         case opcode::is_nan:
         case opcode::is_positive_infinity:
         case opcode::is_negative_infinity: return is_real_number<Number>;
+        case opcode::to_half:
+        case opcode::to_bfloat16: return std::is_same_v<Number, float>;
         case opcode::bitwise_not:
         case opcode::bitwise_and:
         case opcode::bitwise_or:
@@ -117,6 +148,8 @@ template <opcode What, typename Number>
     if constexpr (What == opcode::is_nan) return a != a ? Number(1) : Number(0);
     if constexpr (What == opcode::is_positive_infinity) return a == infinity ? Number(1) : Number(0);
     if constexpr (What == opcode::is_negative_infinity) return a == -infinity ? Number(1) : Number(0);
+    if constexpr (What == opcode::to_half) return half_number(half_bits(a));
+    if constexpr (What == opcode::to_bfloat16) return bfloat16_number(bfloat16_bits(a));
 }
 
 template <opcode What, typename Number>
@@ -165,6 +198,9 @@ template <opcode What, typename Number>
         return a == b ? one : zero;
     } else if constexpr (What == opcode::choose) {
         return a != zero ? b : c;
+    } else if constexpr (What == opcode::limit) {
+        const Number below = a < c ? a : c;
+        return a > b ? below : b;
     } else if constexpr (is_real_number<Number>) {
         return real_step<What>(a, b);
     } else {
@@ -228,20 +264,33 @@ void write_loop(const Number* from, void* to, std::size_t count) noexcept {
     }
 }
 
-// Where all numbers of the loop fit into 32 bits, they need no bounds.
+// 16-bit floating point.
 template <io::dtype Type>
-void write_whole_loop(const double* from, void* to, std::size_t count) noexcept {
+void read_half_loop(const void* from, float* to, std::size_t count) noexcept {
+    const auto* const x = static_cast<const std::uint16_t*>(from);
+    for (std::size_t i = 0; i < count; ++i) to[i] = Type == io::dtype::f16 ? half_number(x[i]) : bfloat16_number(x[i]);
+}
+template <io::dtype Type>
+void write_half_loop(const float* from, void* to, std::size_t count) noexcept {
+    auto* const y = static_cast<std::uint16_t*>(to);
+    for (std::size_t i = 0; i < count; ++i) y[i] = Type == io::dtype::f16 ? half_bits(from[i]) : bfloat16_bits(from[i]);
+}
+
+// Where all numbers of the loop fit into 32 bits, they need no bounds.
+template <io::dtype Type, typename Number>
+void write_whole_loop(const Number* from, void* to, std::size_t count) noexcept {
     using element = typename element_of<Type>::type;
     auto* const y = static_cast<element*>(to);
-    constexpr double most = 2147483647.0, edge = 9223372036854775808.0;
-    bool is_small = true;
-    for (std::size_t i = 0; i < count; ++i) is_small &= from[i] >= -most && from[i] <= most;
-    if (is_small) {
+    constexpr Number most = std::is_same_v<Number, float> ? 2147483520.0f : 2147483647.0;
+    constexpr double edge = 9223372036854775808.0;
+    unsigned large = 0;  // (of a bool, g++ makes no vector)
+    for (std::size_t i = 0; i < count; ++i) large |= (from[i] >= -most ? 0u : 1u) | (from[i] <= most ? 0u : 1u);
+    if (large == 0) {
         for (std::size_t i = 0; i < count; ++i) y[i] = static_cast<element>(static_cast<std::int32_t>(from[i]));
         return;
     }
     for (std::size_t i = 0; i < count; ++i) {
-        const double x = from[i];
+        const auto x = static_cast<double>(from[i]);
         std::uint64_t bits = 0;  // of NaN
         if (Type == io::dtype::u64 && x >= edge) {
             bits = x >= 2 * edge ? ~std::uint64_t{0} : static_cast<std::uint64_t>(x);
@@ -272,15 +321,20 @@ constexpr void set_elements(number_loops<Number>& to) {
     if constexpr (Type < element_types) {
         constexpr auto type = static_cast<io::dtype>(Type);
         constexpr bool is_half = type == io::dtype::f16 || type == io::dtype::bf16;
-        if constexpr (!is_half) {
+        if constexpr (is_half) {
+            if constexpr (std::is_same_v<Number, float>) {
+                to.read[Type] = &read_half_loop<type>;
+                to.write[Type] = &write_half_loop<type>;
+            }
+        } else {
             constexpr bool is_float = type == io::dtype::f32 || type == io::dtype::f64;
             constexpr bool is_same = std::is_same_v<Number, typename element_of<type>::type>;
             if constexpr (!is_same && (is_real_number<Number> || !is_float)) to.read[Type] = &read_loop<type, Number>;
             if constexpr (is_same) {
             } else if constexpr (is_float || type == io::dtype::boolean || !is_real_number<Number>) {
                 to.write[Type] = &write_loop<type, Number>;
-            } else if constexpr (std::is_same_v<Number, double>) {
-                to.write[Type] = &write_whole_loop<type>;
+            } else {
+                to.write[Type] = &write_whole_loop<type, Number>;
             }
         }
         set_elements<Number, Type + 1>(to);

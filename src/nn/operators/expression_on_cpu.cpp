@@ -24,11 +24,19 @@ public:
             values_[of.inputs + k] = memory_[of.inputs + k];
             std::fill_n(memory_[of.inputs + k], expression_block, static_cast<Number>(of.constants[of.code[k].a]));
         }
+        for (std::size_t k = 0; k < of.inputs; ++k) {
+            is_one_[k] = std::ranges::all_of(of.from_strides[k], of.from_strides[k] + of.rank,
+                                             [](std::size_t stride) { return stride == 0; });
+            if (!is_one_[k]) continue;
+            values_[k] = memory_[k];
+            std::fill_n(memory_[k], expression_block, load_number<Number>(of.from[k], of.from_type[k], 0));
+        }
     }
 
     void operator()(std::size_t block) {
         const std::size_t first = block * expression_block, size = std::min(of_.count - first, expression_block);
-        for (std::size_t k = 0; k < of_.inputs; ++k) read(k, first, size);
+        for (std::size_t k = 0; k < of_.inputs; ++k)
+            if (!is_one_[k]) read(k, first, size);
         for (std::size_t k = 0; k < of_.steps; ++k) {
             const auto step = of_.code[k];
             if (step.what == opcode::constant) continue;
@@ -125,8 +133,6 @@ private:
             return loop(a, b, c, made, size);
         if constexpr (std::is_same_v<Number, float>) {
             switch (what) {
-                case opcode::to_half: return each_step<opcode::to_half>(a, made, size);
-                case opcode::to_bfloat16: return each_step<opcode::to_bfloat16>(a, made, size);
                 case opcode::exponential: return math_.exponential(a, made, size);
                 case opcode::sigmoid: return math_.sigmoid(a, made, size);
                 case opcode::hyperbolic_tangent: return math_.hyperbolic_tangent(a, made, size);
@@ -148,6 +154,7 @@ private:
     const number_loops<Number>& loops_ = expression_loops_of_this_processor().of<Number>();
     const kernels::vector_math& math_ = kernels::vector_math_of_this_processor();
     const Number* values_[registers];
+    bool is_one_[expression_program::max_inputs];  // it has one element, which is read once
     Number memory_[registers][expression_block];
 };
 

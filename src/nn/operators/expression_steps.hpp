@@ -177,6 +177,7 @@ SLUICE_KERNEL Number apply_step(opcode what, Number a, Number b, Number c) {
         case opcode::less_equal: return a <= b;
         case opcode::equal: return a == b;
         case opcode::choose: return a != 0 ? b : c;
+        case opcode::limit: return a > b ? (a < c ? a : c) : b;
         default:
             if constexpr (is_real<Number>) {
                 return apply_real(what, a);

@@ -66,7 +66,8 @@ enum class opcode : std::uint8_t {
     equal,
     // three operands
     choose,  // the second if the first is not 0, else the third
+    limit,   // the first, at least the second and at most the third; the second for NaN
 };
-inline constexpr std::size_t opcodes = static_cast<std::size_t>(opcode::choose) + 1;
+inline constexpr std::size_t opcodes = static_cast<std::size_t>(opcode::limit) + 1;
 
 }  // namespace sluice::nn::operators

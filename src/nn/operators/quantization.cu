@@ -5,6 +5,8 @@
 #include <optional>
 #include <string>
 
+#include "kernels/reduction/row_math.hpp"
+#include "nn/operators/expression.hpp"
 #include "nn/operators/launch_each.hpp"
 #include "nn/operators/table.hpp"
 #include "nn/operators/typed_elements.hpp"
@@ -97,27 +99,6 @@ struct quantized_element {
                      divisor = rounded_to(precision, scale[at]);
         write_saturated(y, y_type, i, std::rint(rounded_to(precision, number / divisor)) + zero[at]);
     }
-
-    static constexpr std::size_t numbers_of_part = 131'072;
-    // Bytes of f32 with one scale: the quotient in f32 is the one above, since a double has more than twice as many
-    // digits. What is limited first is small enough to be rounded by an addition.
-    void on_host(std::size_t first, std::size_t last) const {
-        const bool is_byte = y_type == io::dtype::u8 || y_type == io::dtype::i8;
-        if (!is_byte || x_type != io::dtype::f32 || precision != io::dtype::f32 || !grid.is_one) {
-            for (std::size_t i = first; i < last; ++i) (*this)(i);
-            return;
-        }
-        const auto divisor = static_cast<float>(scale[0]), moved = static_cast<float>(zero[0]);
-        const float least = y_type == io::dtype::u8 ? 0.0f : -128.0f, low = least - moved, high = least + 255 - moved;
-        const float* const from = static_cast<const float*>(x);
-        auto* const to = static_cast<std::uint8_t*>(y);
-        constexpr float rounding = 12'582'912;  // 1.5 * 2^23
-        for (std::size_t i = first; i < last; ++i) {
-            const float number = from[i] / divisor, above = number > low ? number : low;
-            const float limited = above < high ? above : high;
-            to[i] = static_cast<std::uint8_t>(static_cast<int>((limited + rounding) - rounding + moved));
-        }
-    }
 };
 
 struct dequantized_element {
@@ -130,26 +111,6 @@ struct dequantized_element {
     SLUICE_KERNEL void operator()(std::size_t i) const {
         const std::size_t at = grid(i);
         write_saturated(y, y_type, i, (number_at(x, x_type, i) - zero[at]) * scale[at]);
-    }
-
-    static constexpr std::size_t numbers_of_part = 131'072;
-    // Bytes to f32 with one scale: the product in f32 is the one above, rounded once.
-    void on_host(std::size_t first, std::size_t last) const {
-        const bool is_byte = x_type == io::dtype::u8 || x_type == io::dtype::i8;
-        if (!is_byte || y_type != io::dtype::f32 || !grid.is_one) {
-            for (std::size_t i = first; i < last; ++i) (*this)(i);
-            return;
-        }
-        const auto factor = static_cast<float>(scale[0]), moved = static_cast<float>(zero[0]);
-        auto* const to = static_cast<float*>(y);
-        const auto convert = [&](const auto* from) {
-            for (std::size_t i = first; i < last; ++i) to[i] = (static_cast<float>(from[i]) - moved) * factor;
-        };
-        if (x_type == io::dtype::u8) {
-            convert(static_cast<const std::uint8_t*>(x));
-        } else {
-            convert(static_cast<const std::int8_t*>(x));
-        }
     }
 };
 
@@ -170,26 +131,14 @@ struct range_of_part {
         y[2 * i + 1] = high;
     }
 
-    // Several numbers side by side.
     static constexpr std::size_t numbers_of_part = 256;
     void on_host(std::size_t first, std::size_t last) const {
-        constexpr std::size_t lanes = 16;
+        const kernels::row_math& math = kernels::row_math_of_this_processor();
         for (std::size_t i = first; i < last; ++i) {
-            const std::size_t end = std::min((i + 1) * part, count);
-            float low[lanes] = {}, high[lanes] = {};
-            std::size_t k = i * part;
-            for (; k + lanes <= end; k += lanes) {
-                for (std::size_t lane = 0; lane < lanes; ++lane) {
-                    low[lane] = x[k + lane] < low[lane] ? x[k + lane] : low[lane];
-                    high[lane] = x[k + lane] > high[lane] ? x[k + lane] : high[lane];
-                }
-            }
-            for (; k < end; ++k) {
-                low[0] = x[k] < low[0] ? x[k] : low[0];
-                high[0] = x[k] > high[0] ? x[k] : high[0];
-            }
-            y[2 * i] = *std::min_element(low, low + lanes);
-            y[2 * i + 1] = *std::max_element(high, high + lanes);
+            float low = 0, high = 0;
+            math.range(x + i * part, std::min((i + 1) * part, count) - i * part, &low, &high);
+            y[2 * i] = low;
+            y[2 * i + 1] = high;
         }
     }
 };
@@ -222,6 +171,42 @@ void require_zero_like(const node_call& in, const any_tensor& scale) {
     }
 }
 
+// A scale or zero point for all elements of the input, or one for each index of an axis, as it is broadcast.
+any_tensor along_axis(const node_call& in, const any_tensor& quantity, const scale_grid& grid) {
+    if (grid.is_one) return quantity.with_shape({});
+    const std::size_t rank = in.input(0).shape().size();
+    lengths shape(rank - in.axis(in.integer("axis", 1), rank), 1);
+    shape[0] = grid.length;
+    return quantity.with_shape(std::move(shape));
+}
+
+// The node's input 0 in memory.
+any_tensor written_input(node_call& in) {
+    if (in.left_to_us(0) == nullptr) return in.input(0);
+    const any_tensor made = in.make(in.input(0).type(), in.input(0).shape());
+    expression e(in);
+    e.give(made, e.input(0));
+    e.run();
+    return made;
+}
+
+// limit(round(x / scale) + zero), each number and the quotient rounded to the precision.
+expression::value quantized(expression& e, expression::value x, expression::value scale,
+                            std::optional<expression::value> zero, io::dtype type, io::dtype precision) {
+    const auto rounded = [&](expression::value each) {
+        if (precision == io::dtype::f16) return e.apply(opcode::to_half, each);
+        return precision == io::dtype::bf16 ? e.apply(opcode::to_bfloat16, each) : each;
+    };
+    expression::value made = rounded(e.apply(opcode::divide, rounded(x), rounded(scale)));
+    made = e.apply(opcode::round, made);
+    if (zero) made = e.apply(opcode::add, made, *zero);
+    double low = 0, high = 65535;
+    if (type == io::dtype::u8) high = 255;
+    if (type == io::dtype::i8) low = -128, high = 127;
+    if (type == io::dtype::i16) low = -32768, high = 32767;
+    return e.apply(opcode::limit, made, e.constant(low), e.constant(high));
+}
+
 void quantize(node_call& in) {
     const any_tensor &x = in.input(0), &scale = in.input(1);
     if (!is_quantizable(x.type())) in.refuse_type(x);
@@ -236,11 +221,21 @@ void quantize(node_call& in) {
     if (!is_quantized(type)) in.refuse_unsupported("does not quantize to " + std::string(io::to_string(type)));
     const io::dtype precision = type_named(in, "precision").value_or(scale.type());
     const scale_grid grid = scale_grid_of(in, x, scale);
+    if (!grid.is_blocked && is_float(precision) && precision != io::dtype::f64) {
+        expression e(in);
+        e.compute_in(number_kind::f32);
+        const auto read = e.input(0), divisor = e.input(along_axis(in, scale, grid));
+        std::optional<expression::value> zero;
+        if (in.has_input(2)) zero = e.input(along_axis(in, in.input(2), grid));
+        e.give(0, type, quantized(e, read, divisor, zero, type, precision));
+        return e.run();
+    }
+    const any_tensor from = written_input(in);
     const any_tensor& y = in.make_output(0, type, x.shape());
     each(in, y.elements(),
-         quantized_element{in.read<void>(x), in.write<void>(y), x.type(), type, precision, grid, numbers_from(in, 1, 1),
-                           numbers_from(in, 2, 0)},
-         {&x, &scale, in.has_input(2) ? &in.input(2) : &x}, {&y});
+         quantized_element{in.read<void>(from), in.write<void>(y), x.type(), type, precision, grid,
+                           numbers_from(in, 1, 1), numbers_from(in, 2, 0)},
+         {&from, &scale, in.has_input(2) ? &in.input(2) : &from}, {&y});
 }
 
 void dequantize(node_call& in) {
@@ -253,11 +248,22 @@ void dequantize(node_call& in) {
     if (!is_float(type) || type == io::dtype::f64)
         in.refuse_unsupported("does not dequantize to " + std::string(io::to_string(type)));
     const scale_grid grid = scale_grid_of(in, x, scale);
+    // (f32 holds all integers of 16 bits, and their differences.)
+    if (!grid.is_blocked && is_quantized(x.type())) {
+        expression e(in);
+        e.compute_in(number_kind::f32);
+        expression::value made = e.input(0);
+        const auto factor = e.input(along_axis(in, scale, grid));
+        if (in.has_input(2)) made = e.apply(opcode::subtract, made, e.input(along_axis(in, in.input(2), grid)));
+        e.give(0, type, e.apply(opcode::multiply, made, factor));
+        return e.run();
+    }
+    const any_tensor from = written_input(in);
     const any_tensor& y = in.make_output(0, type, x.shape());
     each(in, y.elements(),
-         dequantized_element{in.read<void>(x), in.write<void>(y), x.type(), type, grid, numbers_from(in, 1, 1),
+         dequantized_element{in.read<void>(from), in.write<void>(y), x.type(), type, grid, numbers_from(in, 1, 1),
                              numbers_from(in, 2, 0)},
-         {&x, &scale, in.has_input(2) ? &in.input(2) : &x}, {&y});
+         {&from, &scale, in.has_input(2) ? &in.input(2) : &from}, {&y});
 }
 
 void dynamic_quantize(node_call& in) {
@@ -275,11 +281,12 @@ void dynamic_quantize(node_call& in) {
     each(in, parts, range_of_part{in.read<float>(x), in.write<float>(range), count, part}, {&x}, {&range});
     each(in, 1, scale_of_range{in.read<float>(range), parts, in.write<float>(scale), in.write<std::uint8_t>(zero)},
          {&range}, {&scale, &zero});
-    const number_list step{in.read<void>(scale), io::dtype::f32, true, 1},
-        moved{in.read<void>(zero), io::dtype::u8, true, 0};
-    each(in, count,
-         quantized_element{in.read<void>(x), in.write<void>(y), x.type(), y.type(), io::dtype::f32, {}, step, moved},
-         {&x, &scale, &zero}, {&y});
+    if (count == 0) return;
+    expression e(in);
+    e.compute_in(number_kind::f32);
+    const auto read = e.input(x), divisor = e.input(scale), moved = e.input(zero);
+    e.give(y, quantized(e, read, divisor, moved, y.type(), io::dtype::f32));
+    e.run();
 }
 
 }  // namespace
@@ -292,14 +299,16 @@ std::span<const definition> quantization() {
          .most_outputs = 1,
          .attributes = {"axis", "block_size", "output_dtype", "precision", "saturate"},
          .run = &quantize,
-         .since = 10},
+         .since = 10,
+         .fused_inputs = input_bit(0)},
         {.name = "DequantizeLinear",
          .least_inputs = 2,
          .most_inputs = 3,
          .most_outputs = 1,
          .attributes = {"axis", "block_size", "output_dtype"},
          .run = &dequantize,
-         .since = 10},
+         .since = 10,
+         .fused_inputs = input_bit(0)},
         {.name = "DynamicQuantizeLinear",
          .least_inputs = 1,
          .most_inputs = 1,

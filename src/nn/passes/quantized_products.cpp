@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// DequantizeLinear, a product or convolution, and QuantizeLinear become one command that computes with integers.
+// DequantizeLinear, a product or convolution, and QuantizeLinear become one command that computes with integers. So do
+// QLinearConv and QLinearMatMul.
 #include <algorithm>
 #include <cmath>
 #include <optional>
@@ -43,7 +44,7 @@ public:
     // How many were found.
     std::size_t run() {
         std::size_t found = 0;
-        for (std::size_t i = 0; i < in_.steps.size(); ++i) found += is_left_[i] && fuse(i);
+        for (std::size_t i = 0; i < in_.steps.size(); ++i) found += is_left_[i] && (fuse(i) || fuse_whole(i));
         erase_steps(in_, is_left_);
         if (found != 0) erase_unread();
         return found;
@@ -57,11 +58,12 @@ private:
         dtype type = dtype::u8;
     };
 
-    const any_tensor* constant(const step& of, std::size_t input) const {
-        if (input >= of.inputs.size() || of.inputs[input] == no_slot) return nullptr;
-        const auto found = in_.constants.find(of.inputs[input]);
+    static slot input_of(const step& of, std::size_t i) { return i < of.inputs.size() ? of.inputs[i] : no_slot; }
+    const any_tensor* constant(slot value) const {
+        const auto found = value == no_slot ? in_.constants.end() : in_.constants.find(value);
         return found != in_.constants.end() && found->second.is_on_host() ? &found->second : nullptr;
     }
+    const any_tensor* constant(const step& of, std::size_t input) const { return constant(input_of(of, input)); }
     static bool is_plain(const step& of) {
         return !of.is_on_host && of.from->domain.empty() && integer(of, "block_size", 0) == 0 &&
                integer(of, "output_dtype", 0) == 0 && integer(of, "precision", 0) == 0;
@@ -72,27 +74,39 @@ private:
         return is(found, "DequantizeLinear") && is_plain(found) ? &found : nullptr;
     }
 
-    // Of a QuantizeLinear or DequantizeLinear with one scale. The type is that of the zero point, u8 without one.
-    std::optional<quantity> quantity_of(const step& of) const {
-        const any_tensor* const scale = constant(of, 1);
+    // One scale and its zero point. The type is that of the zero point, u8 without one.
+    std::optional<quantity> quantity_of(slot scale_slot, slot zero_slot) const {
+        const any_tensor* const scale = constant(scale_slot);
         if (scale == nullptr || scale->type() != dtype::f32 || scale->elements() != 1 || scale->shape().size() > 1)
             return {};
         quantity made{scale->values<float>()[0], 0, dtype::u8};
         if (!is_usable(made.scale)) return {};
-        if (of.inputs.size() < 3 || of.inputs[2] == no_slot) return made;
-        const any_tensor* const zero = constant(of, 2);
+        if (zero_slot == no_slot) return made;
+        const any_tensor* const zero = constant(zero_slot);
         if (zero == nullptr || zero->elements() != 1 || !is_byte(zero->type())) return {};
         made.type = zero->type();
         made.zero = integer_at(*zero, 0);
         return made;
     }
+    // Of a QuantizeLinear or DequantizeLinear.
+    std::optional<quantity> quantity_of(const step& of) const { return quantity_of(input_of(of, 1), input_of(of, 2)); }
 
-    // The weights that are dequantized: [outputs, the rest]. `axis` is that of the outputs.
-    std::optional<integer_layer> weights_of(const step& of, std::size_t axis) const {
-        const any_tensor* const w = constant(of, 0);
-        const any_tensor* const scale = constant(of, 1);
-        const any_tensor* const zero = constant(of, 2);
-        const bool has_zero = of.inputs.size() > 2 && of.inputs[2] != no_slot;
+    // Constants that stand for numbers. Several scales are along an axis.
+    struct quantized_weights {
+        slot integers, scale, zero;
+        std::int64_t axis;
+    };
+    static quantized_weights weights_given_by(const step& dequantization) {
+        return {input_of(dequantization, 0), input_of(dequantization, 1), input_of(dequantization, 2),
+                integer(dequantization, "axis", 1)};
+    }
+
+    // The weights: [outputs, the rest]. `axis` is that of the outputs.
+    std::optional<integer_layer> weights_of(const quantized_weights& of, std::size_t axis) const {
+        const any_tensor* const w = constant(of.integers);
+        const any_tensor* const scale = constant(of.scale);
+        const any_tensor* const zero = constant(of.zero);
+        const bool has_zero = of.zero != no_slot;
         if (w == nullptr || scale == nullptr || (has_zero && zero == nullptr) || !is_byte(w->type()) ||
             w->elements() == 0 || w->shape().size() < 2 || scale->type() != dtype::f32) {
             return {};
@@ -103,7 +117,7 @@ private:
         if (std::max(made.in_features, made.out_features) > kernels::most_rounded_features) return {};
         const bool is_one = scale->elements() == 1 && scale->shape().size() <= 1;
         const auto rank = static_cast<std::int64_t>(w->shape().size());
-        std::int64_t scaled = integer(of, "axis", 1);
+        std::int64_t scaled = of.axis;
         if (scaled < 0) scaled += rank;
         if (!is_one &&
             (scaled != static_cast<std::int64_t>(axis) || scale->shape() != operators::lengths{made.out_features}))
@@ -181,7 +195,7 @@ private:
         if (!of_x || given == nullptr) return false;
         const std::size_t rank = given->shape().size();
         if (is_convolution ? rank < 3 || rank > 4 : rank != 2) return false;
-        std::optional<integer_layer> weights = weights_of(*w, is_by_columns ? 1 : 0);
+        std::optional<integer_layer> weights = weights_of(weights_given_by(*w), is_by_columns ? 1 : 0);
         const std::int64_t groups = is_convolution ? integer(product, "group", 1) : 1;
         if (!weights || groups < 1 || weights->out_features % static_cast<std::size_t>(groups) != 0) return false;
         if (!set_bias(*weights, product.inputs.size() > 2 ? product.inputs[2] : no_slot, is_convolution)) return false;
@@ -190,48 +204,94 @@ private:
             weights->weight =
                 kernels::weights_in_window_order(weights->weight, channels, weights->in_features / channels);
         }
-        make(at, *x, *of_x, *weights, *w, static_cast<std::size_t>(groups));
+        make(at, *of_x, *weights, {x->inputs[0], w->inputs[0]}, is_convolution, static_cast<std::size_t>(groups), {});
         return true;
     }
 
-    void make(std::size_t at, const step& x, const quantity& of_x, const integer_layer& weights, const step& w,
-              std::size_t groups) {
+    // QLinearConv: x, its scale and zero point, the same of the filters and of y, and a bias in the steps of the sums.
+    // QLinearMatMul: a, b and y.
+    bool fuse_whole(std::size_t at) {
+        const step& product = in_.steps[at];
+        const bool is_convolution = is(product, "QLinearConv");
+        if (product.is_on_host || (!is_convolution && !is(product, "QLinearMatMul"))) return false;
+        const auto of_x = quantity_of(input_of(product, 1), input_of(product, 2));
+        const auto of_y = quantity_of(input_of(product, 6), input_of(product, 7));
+        const any_tensor* const given = constant(product, 3);
+        if (!of_x || !of_y || given == nullptr || constant(product, 0) != nullptr) return false;
+        const std::size_t rank = given->shape().size();
+        if (is_convolution ? rank < 3 || rank > 4 : rank != 2) return false;
+        const std::int64_t axis = is_convolution ? 0 : 1;
+        auto weights =
+            weights_of({product.inputs[3], product.inputs[4], product.inputs[5], axis}, static_cast<std::size_t>(axis));
+        const std::int64_t groups = is_convolution ? integer(product, "group", 1) : 1;
+        if (!weights || groups < 1 || weights->out_features % static_cast<std::size_t>(groups) != 0) return false;
+        if (input_of(product, 8) != no_slot && !set_bias_in_steps(*weights, constant(product, 8), of_x->scale))
+            return false;
+        if (is_convolution) {
+            const std::size_t channels = given->shape()[1];
+            weights->weight =
+                kernels::weights_in_window_order(weights->weight, channels, weights->in_features / channels);
+        }
+        make(at, *of_x, *weights, {product.inputs[0], product.inputs[3]}, is_convolution,
+             static_cast<std::size_t>(groups), of_y);
+        return true;
+    }
+    static bool set_bias_in_steps(integer_layer& to, const any_tensor* bias, float x_scale) {
+        if (bias == nullptr || bias->type() != dtype::i32 || bias->shape() != operators::lengths{to.out_features})
+            return false;
+        for (std::size_t c = 0; c < to.out_features; ++c)
+            to.bias.push_back(static_cast<float>(bias->values<std::int32_t>()[c]) * (x_scale * to.steps[c]));
+        return std::ranges::all_of(to.bias, [](float each) { return std::isfinite(each); });
+    }
+
+    // `inputs`: the rows or images, and the filters, which are taken for their shape. `of_y`: where the step quantizes;
+    // else what follows may.
+    void make(std::size_t at, const quantity& of_x, const integer_layer& weights, std::vector<slot> inputs,
+              bool is_convolution, std::size_t groups, const std::optional<quantity>& of_y) {
         step& product = in_.steps[at];
-        operators::quantized_operator made{.is_convolution = is(product, "Conv"),
+        operators::quantized_operator made{.is_convolution = is_convolution,
                                            .takes_matrix = is(product, "Gemm"),
                                            .in_features = weights.in_features,
                                            .out_features = weights.out_features};
         made.numbers = {.x_scale = of_x.scale, .x_zero = of_x.zero, .x_type = of_x.type, .y_type = dtype::f32};
-        slot output = product.outputs[0];
-        const auto take = [&](std::size_t which) {
-            is_left_[which] = false;
-            output = in_.steps[which].outputs[0];
-            product.label += " to " + in_.steps[which].label;
-            note_joined(in_.steps[which], product);
-        };
-        std::size_t after = next(output);
-        if (after != no_step && is(in_.steps[after], "Relu")) {
-            made.numbers.after = activation::relu;
-            take(after);
-            after = next(output);
-        }
-        if (after != no_step && is(in_.steps[after], "QuantizeLinear") && is_plain(in_.steps[after])) {
-            if (const auto of_y = quantity_of(in_.steps[after])) {
-                made.numbers.y_scale = of_y->scale;
-                made.numbers.y_zero = of_y->zero;
-                made.numbers.y_type = of_y->type;
-                take(after);
-            }
+        if (of_y) {
+            set_output(made, *of_y);
+        } else {
+            take_what_follows(product, made);
         }
         std::vector<std::byte> image = kernels::integer_image(split(weights, groups));
         const std::size_t bytes = image.size();
         made.image.emplace(upload(std::move(image), {bytes}).submit(context_));
-        product.inputs = {x.inputs[0]};
-        if (made.is_convolution) product.inputs.push_back(w.inputs[0]);  // for its shape
-        product.outputs = {output};
+        if (!made.is_convolution) inputs.resize(1);
+        product.inputs = std::move(inputs);
         product.what = made.is_convolution ? &operators::quantized_convolution() : &operators::quantized_layer();
         product.layers =
             std::make_shared<const operators::dense_layers>(operators::dense_layers{.quantized = std::move(made)});
+    }
+
+    static void set_output(operators::quantized_operator& of, const quantity& y) {
+        of.numbers.y_scale = y.scale;
+        of.numbers.y_zero = y.zero;
+        of.numbers.y_type = y.type;
+    }
+    void take_what_follows(step& product, operators::quantized_operator& made) {
+        const auto take = [&](std::size_t which) {
+            is_left_[which] = false;
+            product.outputs = {in_.steps[which].outputs[0]};
+            product.label += " to " + in_.steps[which].label;
+            note_joined(in_.steps[which], product);
+        };
+        std::size_t after = next(product.outputs[0]);
+        if (after != no_step && is(in_.steps[after], "Relu")) {
+            made.numbers.after = activation::relu;
+            take(after);
+            after = next(product.outputs[0]);
+        }
+        if (after == no_step || !is(in_.steps[after], "QuantizeLinear") || !is_plain(in_.steps[after])) return;
+        if (const auto of_y = quantity_of(in_.steps[after])) {
+            set_output(made, *of_y);
+            take(after);
+        }
     }
 
     static std::vector<integer_layer> split(const integer_layer& whole, std::size_t groups) {
