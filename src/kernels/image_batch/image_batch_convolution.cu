@@ -1,16 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0
-// Convolutions on tensor cores, with all that networks have around them: the scale of the pixels' channels before, the
-// addend, the curve and the bounds after, and the phases of a transposed convolution.
+// Convolutions on tensor cores, with all that networks have around them: the
+// scale of the pixels' channels before, the addend, the curve and the bounds
+// after, and the phases of a transposed convolution.
 //
-// A tile of outputs is some pixels times some filters. Either the warps of a block share the products of one tile, each
-// with every eighth part of the windows: for few outputs of many products, as networks have them for single images,
-// where cuDNN's kernels leave most of the GPU without work. Or each warp has a tile of its own: for many outputs of few
-// products, which the memory bounds, so that what follows the sums costs nothing.
+// A tile of outputs is some pixels times some filters. Either the warps of a
+// block share the products of one tile, each with every eighth part of the
+// windows: for few outputs of many products, as networks have them for single
+// images, where cuDNN's kernels leave most of the GPU without work. Or each
+// warp has a tile of its own: for many outputs of few products, which the
+// memory bounds, so that what follows the sums costs nothing.
 //
-// Tensor cores multiply 16 pixels by 8 filters, 16 numbers of each at a time. The order of the numbers does not matter
-// as long as it is that of pixels and filters alike, so a thread reads neighbouring channels straight from memory:
-// of a part of 32 channels, thread t of four those from 8 * t on, of which the first four belong to the first product
-// and the others to the second one. Pixels of 4 channels come in fours: thread t has the t-th one of the window's row.
+// Tensor cores multiply 16 pixels by 8 filters, 16 numbers of each at a time.
+// The order of the numbers does not matter as long as it is that of pixels and
+// filters alike, so a thread reads neighbouring channels straight from memory:
+// of a part of 32 channels, thread t of four those from 8 * t on, of which the
+// first four belong to the first product and the others to the second one.
+// Pixels of 4 channels come in fours: thread t has the t-th one of the window's
+// row.
 #include "kernels/image_batch/image_batch_kernels.hpp"
 
 #include <algorithm>
@@ -46,10 +52,14 @@ struct tiled_convolution {
     unsigned in_height, in_width, out_height, out_width;
     unsigned window_height, window_width;
     int down, across, dilation_down, dilation_across, top, left;
-    // Of a transposed convolution: the outputs of phase (r, s) are every `down`-th row from r on, and so on (see
-    // image_work::convolve_transposed); else 1.
+    // Of a transposed convolution: the outputs of phase (r, s) are every
+    // `down`-th row from r on, and so on (see image_work::convolve_transposed);
+    // else 1.
     unsigned phases_down, phases_across;
-    bool has_vectors;  // 8 neighbouring channels of outputs and addends are read and written at once
+    unsigned plane;    // pixels of an image; the rows of all images follow each
+                       // other where the kernel is `Flat`
+    bool has_vectors;  // 8 neighbouring channels of outputs and addends are read
+                       // and written at once
     step_end end;
 };
 
@@ -89,13 +99,18 @@ struct alignas(sizeof(T) * Count) neighbours {
     T each[Count];
 };
 
-// `Narrow`: pixels have 4 channels, and a part is up to 4 neighbouring columns of a window.
-template <typename T, unsigned Part, unsigned Tiles, unsigned Columns, unsigned Warps, bool Shares, bool Narrow>
+// What windows are: of one pixel each, of images whose pixels follow each
+// other; any; any, of pixels with 4 channels: then a part is up to 4
+// neighbouring columns of a window.
+enum class tile_windows : unsigned char { pixels, any, narrow };
+
+template <typename T, unsigned Part, unsigned Tiles, unsigned Columns, unsigned Warps, bool Shares,
+          tile_windows Windows>
 __global__ void __launch_bounds__(Warps* warp_lanes) convolve_tiles(const __grid_constant__ tiled_convolution of) {
+    constexpr bool Flat = Windows == tile_windows::pixels, Narrow = Windows == tile_windows::narrow;
     constexpr unsigned rows = 16 * Tiles, columns = 8 * Columns;
     __shared__ float sums_of_warps[Warps][rows][columns + 1];
     dependency_trigger();
-    dependency_wait();
     const unsigned warp = threadIdx.x / warp_lanes, lane = threadIdx.x % warp_lanes;
     const unsigned group = lane / 4, t = lane % 4;
     const unsigned first_pixel = (Shares ? blockIdx.x : blockIdx.x * Warps + warp) * rows,
@@ -107,9 +122,10 @@ __global__ void __launch_bounds__(Warps* warp_lanes) convolve_tiles(const __grid
     const unsigned phase_row = blockIdx.z / of.phases_across, phase_column = blockIdx.z % of.phases_across;
     const unsigned height = (of.out_height - phase_row + of.phases_down - 1) / of.phases_down,
                    width = (of.out_width - phase_column + of.phases_across - 1) / of.phases_across;
-    const unsigned taps = of.window_height * of.window_width, pixels = of.images * height * width;
+    const unsigned taps = Flat ? 1 : of.window_height * of.window_width;
+    const unsigned pixels = Flat ? of.images * of.plane : of.images * height * width;
     int top = of.top, left = of.left;
-    if (of.phases_down * of.phases_across != 1) {
+    if (!Flat && of.phases_down * of.phases_across != 1) {
         const int r = static_cast<int>(phase_row) + of.top, s = static_cast<int>(phase_column) + of.left;
         const int down = static_cast<int>(of.phases_down), across = static_cast<int>(of.phases_across);
         filters +=
@@ -125,19 +141,28 @@ __global__ void __launch_bounds__(Warps* warp_lanes) convolve_tiles(const __grid
 #pragma unroll
     for (unsigned i = 0; i < 2 * Tiles; ++i) {
         const unsigned pixel = first_pixel + 8 * i + group;
-        const unsigned column = pixel % width, row = pixel / width % height;
         const bool is_there = pixel < pixels;
-        const unsigned image = is_there ? pixel / width / height : 0;
-        images[i] = x + image * of.x.image;
-        gates[i] = reinterpret_cast<const T*>(of.gate.first) + image * of.gate.image;
-        tops[i] = is_there ? static_cast<int>(row) * of.down - top : outside;
-        lefts[i] = static_cast<int>(column) * of.across - left;
+        if constexpr (Flat) {
+            images[i] = x + std::size_t{is_there ? pixel : 0} * of.x.pixel;
+            gates[i] = reinterpret_cast<const T*>(of.gate.first);
+            if (of.gate.first != nullptr) gates[i] += (is_there ? pixel / of.plane : 0) * of.gate.image;
+            tops[i] = is_there ? 0 : outside;
+            lefts[i] = 0;
+        } else {
+            const unsigned column = pixel % width, row = pixel / width % height;
+            const unsigned image = is_there ? pixel / width / height : 0;
+            images[i] = x + image * of.x.image;
+            gates[i] = reinterpret_cast<const T*>(of.gate.first) + image * of.gate.image;
+            tops[i] = is_there ? static_cast<int>(row) * of.down - top : outside;
+            lefts[i] = static_cast<int>(column) * of.across - left;
+        }
     }
 
+    dependency_wait();
     float sums[Tiles][Columns][4] = {};
     const unsigned parts_of_row = (of.window_width + 3) / 4, parts = (of.channels + Part - 1) / Part;
     const unsigned all = Narrow ? of.window_height * parts_of_row : taps * parts;
-    constexpr int at_once = Tiles == 1 && Columns == 4 ? 4 : 2;  // so that some reads are in flight
+    constexpr int at_once = Tiles == 1 && Columns <= 4 ? 4 : 2;  // so that some reads are in flight
 #pragma unroll at_once
     for (unsigned at = Shares ? warp : 0; at < all; at += Shares ? Warps : 1) {
         unsigned tap_row, tap_column, channel;
@@ -147,6 +172,10 @@ __global__ void __launch_bounds__(Warps* warp_lanes) convolve_tiles(const __grid
             tap_column = at % parts_of_row * 4 + t;
             channel = 0;
             exists = tap_column < of.window_width;
+        } else if constexpr (Flat) {
+            tap_row = tap_column = 0;
+            channel = at * Part + t * (Part / 4);
+            exists = channel < of.channels;
         } else {
             const unsigned tap = at / parts;
             tap_row = tap / of.window_width;
@@ -161,9 +190,13 @@ __global__ void __launch_bounds__(Warps* warp_lanes) convolve_tiles(const __grid
         for (unsigned i = 0; i < 2 * Tiles; ++i) {
             const int y = tops[i] + row, z = lefts[i] + column;
             a[i] = {};
-            if (exists && static_cast<unsigned>(y) < of.in_height && static_cast<unsigned>(z) < of.in_width) {
-                a[i] = *reinterpret_cast<const quarter<Part>*>(images[i] + static_cast<unsigned>(y) * of.x.row +
-                                                               static_cast<unsigned>(z) * of.x.pixel + channel);
+            const bool is_there =
+                Flat ? y == 0 : static_cast<unsigned>(y) < of.in_height && static_cast<unsigned>(z) < of.in_width;
+            if (exists && is_there) {
+                const T* from = images[i] + channel;
+                if constexpr (!Flat)
+                    from += static_cast<unsigned>(y) * of.x.row + static_cast<unsigned>(z) * of.x.pixel;
+                a[i] = *reinterpret_cast<const quarter<Part>*>(from);
                 if (of.gate.first != nullptr)
                     scale<T>(a[i], *reinterpret_cast<const quarter<Part>*>(gates[i] + channel));
             }
@@ -213,13 +246,18 @@ __global__ void __launch_bounds__(Warps* warp_lanes) convolve_tiles(const __grid
         const unsigned in_tile = of_tile / columns, first = of_tile % columns;
         const unsigned pixel = first_pixel + in_tile, filter = first_filter + first;
         if (pixel >= pixels || filter >= of.filter_count) return;
-        const std::size_t column = pixel % width * of.phases_across + phase_column,
-                          row = pixel / width % height * of.phases_down + phase_row, image = pixel / width / height;
-        neighbours<T, Count> added{}, made;
-        if (also != nullptr) {
-            added = *reinterpret_cast<const neighbours<T, Count>*>(also + image * of.also.image + row * of.also.row +
-                                                                   column * of.also.pixel + filter);
+        std::size_t to = filter, from = filter;  // of the output and the addend
+        if constexpr (Flat) {
+            to += std::size_t{pixel} * of.out.pixel;
+            from += std::size_t{pixel} * of.also.pixel;
+        } else {
+            const std::size_t column = pixel % width * of.phases_across + phase_column,
+                              row = pixel / width % height * of.phases_down + phase_row, image = pixel / width / height;
+            to += image * of.out.image + row * of.out.row + column * of.out.pixel;
+            from += image * of.also.image + row * of.also.row + column * of.also.pixel;
         }
+        neighbours<T, Count> added{}, made;
+        if (also != nullptr) added = *reinterpret_cast<const neighbours<T, Count>*>(also + from);
         const auto start = *reinterpret_cast<const neighbours<T, Count>*>(bias + filter);
         for (unsigned i = 0; i < Count; ++i) {
             float sum = float{start.each[i]};
@@ -231,8 +269,7 @@ __global__ void __launch_bounds__(Warps* warp_lanes) convolve_tiles(const __grid
             if (also != nullptr) sum += float{added.each[i]};
             made.each[i] = T(of.end(sum));
         }
-        *reinterpret_cast<neighbours<T, Count>*>(out + image * of.out.image + row * of.out.row + column * of.out.pixel +
-                                                 filter) = made;
+        *reinterpret_cast<neighbours<T, Count>*>(out + to) = made;
     };
     const unsigned first = Shares ? threadIdx.x : lane;
     constexpr unsigned step = Shares ? Warps * warp_lanes : warp_lanes;
@@ -245,21 +282,23 @@ __global__ void __launch_bounds__(Warps* warp_lanes) convolve_tiles(const __grid
 
 constexpr unsigned warps_that_share = 8, warps_alone = 4;
 
-template <typename T, unsigned Part, bool Narrow>
+template <typename T, unsigned Part, tile_windows Windows>
 const void* kernel_of(const convolution_tile& tile) {
     const auto is = [&](std::size_t pixels, std::size_t filters) {
         return tile.pixels == pixels && tile.filters == filters;
     };
-    if (tile.is_shared) {
-        constexpr unsigned warps = warps_that_share;
-        if (is(32, 32)) return reinterpret_cast<const void*>(&convolve_tiles<T, Part, 2, 4, warps, true, Narrow>);
-        if (is(16, 64)) return reinterpret_cast<const void*>(&convolve_tiles<T, Part, 1, 8, warps, true, Narrow>);
-        return reinterpret_cast<const void*>(&convolve_tiles<T, Part, 1, 4, warps, true, Narrow>);  // see require_tile
+    if constexpr (Part == 32) {
+        if (tile.is_shared) {
+            constexpr unsigned warps = warps_that_share;
+            if (is(32, 32)) return reinterpret_cast<const void*>(&convolve_tiles<T, Part, 2, 4, warps, true, Windows>);
+            if (is(16, 64)) return reinterpret_cast<const void*>(&convolve_tiles<T, Part, 1, 8, warps, true, Windows>);
+            return reinterpret_cast<const void*>(&convolve_tiles<T, Part, 1, 4, warps, true, Windows>);
+        }
     }
-    constexpr unsigned warps = warps_alone;
-    if (is(64, 16)) return reinterpret_cast<const void*>(&convolve_tiles<T, Part, 1, 2, warps, false, Narrow>);
-    if (is(64, 64)) return reinterpret_cast<const void*>(&convolve_tiles<T, Part, 1, 8, warps, false, Narrow>);
-    return reinterpret_cast<const void*>(&convolve_tiles<T, Part, 2, 4, warps, false, Narrow>);
+    constexpr unsigned warps = warps_alone;  // see require_tile
+    if (is(64, 16)) return reinterpret_cast<const void*>(&convolve_tiles<T, Part, 1, 2, warps, false, Windows>);
+    if (is(64, 64)) return reinterpret_cast<const void*>(&convolve_tiles<T, Part, 1, 8, warps, false, Windows>);
+    return reinterpret_cast<const void*>(&convolve_tiles<T, Part, 2, 4, warps, false, Windows>);
 }
 #endif
 
@@ -296,18 +335,19 @@ std::string text_of(const convolution_tile& tile) {
 void require_tile(const image_step& step, const convolution_tile& tile) {
     const error_context context{"convolutions"};
     if (!fits_tiles(step)) {
-        throw error(
-            errc::invalid_argument,
-            "tiles are for convolutions of one group, of 4 channels or of whole numbers of 8 that lie at multiples of "
-            "as many; batch_command carries out all steps",
-            context);
+        throw error(errc::invalid_argument,
+                    "tiles are for convolutions of one group, of 4 channels or of "
+                    "whole numbers of 8 that lie at multiples of "
+                    "as many; batch_command carries out all steps",
+                    context);
     }
     const auto is_it = [&](const convolution_tile& each) {
         return each.pixels == tile.pixels && each.filters == tile.filters && each.is_shared == tile.is_shared;
     };
-    if (std::any_of(std::begin(all_tiles), std::end(all_tiles), is_it)) return;
+    const std::vector<convolution_tile> all = convolution_tiles_for(step);
+    if (std::any_of(all.begin(), all.end(), is_it)) return;
     std::string possible;
-    for (const convolution_tile& each : all_tiles) possible += (possible.empty() ? "" : ", ") + text_of(each);
+    for (const convolution_tile& each : all) possible += (possible.empty() ? "" : ", ") + text_of(each);
     throw error(errc::invalid_argument,
                 "no kernel has tiles of " + text_of(tile) + " (pixels x filters); there are " + possible, context);
 }
@@ -318,7 +358,12 @@ std::string convolution_tile::text() const { return text_of(*this); }
 
 std::vector<convolution_tile> convolution_tiles_for(const image_step& step) {
     if (!fits_tiles(step)) return {};
-    return {std::begin(all_tiles), std::end(all_tiles)};
+    // Of few channels there is little to share.
+    constexpr std::size_t least_shared = 17;
+    const auto first = std::find_if(std::begin(all_tiles), std::end(all_tiles), [&](const convolution_tile& each) {
+        return !each.is_shared || step.in.channels >= least_shared;
+    });
+    return {first, std::end(all_tiles)};
 }
 
 launch_command batch_convolution_command(const batch_call& call, const image_step& step, const convolution_tile& tile,
@@ -334,10 +379,19 @@ launch_command batch_convolution_command(const batch_call& call, const image_ste
     const size_2d phases = is_transposed ? window.stride : size_2d{1, 1};
     const size_2d stride = is_transposed ? size_2d{1, 1} : window.stride;
     const filter_form form = filter_form_of(step);
+    // Whether the rows of all images follow each other.
+    const auto is_dense = [&](const image_place& of, const image_size& size) {
+        return of.row == size.width * of.pixel && (call.images == 1 || of.image == size.height * of.row);
+    };
+    const image_place& read = gate != nullptr ? gate->from : step.from;
+    const bool is_flat = !is_transposed && window.size.height == 1 && window.size.width == 1 && stride.height == 1 &&
+                         stride.width == 1 && window.before.height == 0 && window.before.width == 0 &&
+                         window.after.height == 0 && window.after.width == 0 && is_dense(read, step.in) &&
+                         is_dense(step.to, step.out) && (!step.has_also || is_dense(step.also, step.out));
     const bool has_vectors =
         step.out.channels % 8 == 0 && is_in_eights(step.to) && (!step.has_also || is_in_eights(step.also));
     static_assert(sizeof(tiled_convolution) <= sizeof(closure.bytes));
-    auto* const made = new (closure.bytes) tiled_convolution{place(gate != nullptr ? gate->from : step.from),
+    auto* const made = new (closure.bytes) tiled_convolution{place(read),
                                                              step.has_also ? place(step.also) : place_of_images{},
                                                              place(step.to),
                                                              gate != nullptr ? place(gate->also) : place_of_images{},
@@ -360,6 +414,7 @@ launch_command batch_convolution_command(const batch_call& call, const image_ste
                                                              static_cast<int>(window.before.width),
                                                              count(phases.height),
                                                              count(phases.width),
+                                                             count(step.out.height * step.out.width),
                                                              has_vectors,
                                                              end_of(step)};
     launch_command command;
@@ -370,11 +425,14 @@ launch_command batch_convolution_command(const batch_call& call, const image_ste
         call.images * divided(step.out.height, phases.height) * divided(step.out.width, phases.width);
     command.grid = {count(divided(pixels, tile.pixels)), count(divided(step.out.channels, tile.filters)),
                     count(phases.height * phases.width)};
+    static_cast<void>(is_flat);
 #if defined(__CUDACC__)
     command.block = {(tile.is_shared ? warps_that_share : warps_alone) * warp_lanes, 1, 1};
     const auto kernel = [&]<typename T>() {
-        if (step.in.channels == 4) return kernel_of<T, 16, true>(tile);
-        return step.in.channels > 16 ? kernel_of<T, 32, false>(tile) : kernel_of<T, 16, false>(tile);
+        if (step.in.channels == 4) return kernel_of<T, 16, tile_windows::narrow>(tile);
+        if (step.in.channels > 16)
+            return is_flat ? kernel_of<T, 32, tile_windows::pixels>(tile) : kernel_of<T, 32, tile_windows::any>(tile);
+        return is_flat ? kernel_of<T, 16, tile_windows::pixels>(tile) : kernel_of<T, 16, tile_windows::any>(tile);
     };
     command.device_function =
         call.type == short_type::f16 ? kernel.template operator()<half>() : kernel.template operator()<bfloat16>();

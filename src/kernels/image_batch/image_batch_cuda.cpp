@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The plan of an image batch on a GPU: which way each convolution takes. Chosen by trial.
+// The plan of an image batch on a GPU: which way each convolution takes. Chosen
+// by trial.
 #include <algorithm>
 #include <chrono>
 #include <map>
@@ -55,9 +56,10 @@ struct batch_plan::state {
 
     bool is_late() const { return seconds(finding + trying) > most_seconds_of_trials; }
 
-    // The fastest, or a library's where there is no memory or time for a trial. The kernel for any step where no other
-    // way is possible or works.
-    // `apart`: the time of the multiplication before the step, where it is not carried out with it.
+    // The fastest, or a library's where there is no memory or time for a trial.
+    // The kernel for any step where no other way is possible or works. `apart`:
+    // the time of the multiplication before the step, where it is not carried out
+    // with it.
     convolution_way best_of(std::vector<convolution_way> all, const image_step& step, const convolution_trial& trials,
                             const batch_call& call, double apart) const {
         if (all.empty()) return {};
@@ -109,10 +111,30 @@ struct batch_plan::state {
         }
     }
 
+    // The times of the steps for which there was no choice: for text().
+    void measure_others() {
+        const cuda::api::no_staying_kernel none_stays("measure steps", image_batch_context);
+        const cuda::api::device_scope scope(gpu.ordinal());
+        const convolution_trial trials(libraries, kernels, starts_early);
+        const trial_memory memory(workspace_at + std::max<std::size_t>(workspace_bytes, 1));
+        const batch_call call{.steps = steps.data(),
+                              .count = steps.size(),
+                              .numbers = numbers,
+                              .scratch = memory.data,
+                              .images = images,
+                              .type = type};
+        for (std::size_t i = 0; i < steps.size() && memory.data != nullptr; ++i) {
+            // (No outside tensor is known here.)
+            const bool is_outside = steps[i].what == image_work::enter || steps[i].what == image_work::leave;
+            if (ways[i].microseconds == 0 && !ways[i].is_done && !is_outside)
+                static_cast<void>(trials.measure(call, steps[i], ways[i], call.scratch + workspace_at));
+        }
+    }
     // Whether a kernel carries out this step with others.
     bool join(std::size_t at) {
         if (ways[at].is_done) return true;
-        const std::size_t joined = squeezed_steps(&steps[at], steps.size() - at);
+        // (They need clusters, which the same GPUs have.)
+        const std::size_t joined = starts_early ? squeezed_steps(&steps[at], steps.size() - at) : 0;
         if (joined == 0) return false;
         ways[at].joined = joined;
         for (std::size_t i = 1; i < joined; ++i) ways[at + i].is_done = true;
@@ -147,6 +169,7 @@ void batch_plan::run(const batch_call& call, const native_stream& on) const {
 }
 
 std::string batch_plan::text() const {
+    state_->measure_others();
     static constexpr const char* names[] = {"enter",
                                             "leave",
                                             "convolve",

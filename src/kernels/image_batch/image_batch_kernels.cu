@@ -13,7 +13,8 @@ namespace sluice::kernels {
 inline namespace SLUICE_LAUNCH_ABI {
 namespace {
 
-// --- launches ----------------------------------------------------------------------------------------------------
+// --- launches
+// ----------------------------------------------------------------------------------------------------
 
 template <typename Kernel>
 struct closure_of {
@@ -247,23 +248,26 @@ private:
         launch_command made;
         const auto use = [&]<unsigned Size>() {
             if (!is_even || of.size.width != Size || of.stride.width > 2) return false;
-            // With fewer threads than this, more of them are worth more than what they would share.
+            // With fewer threads than this, more of them are worth more than what
+            // they would share.
             constexpr std::size_t few = 96 * 1024;
             constexpr unsigned some = Size < 7 ? 4 : 2;
             const bool is_shared = elements(8) >= some * few;
-            if (of.stride.width == 1) made = is_shared ? convolve_some<some, Size, 1>() : convolve_some<1, Size, 1>();
-            if (of.stride.width == 2) made = is_shared ? convolve_some<some, Size, 2>() : convolve_some<1, Size, 2>();
+            if (of.stride.width == 1)
+                made = is_shared ? convolve_some<8, some, Size, 1>() : convolve_some<2, 1, Size, 1>();
+            if (of.stride.width == 2)
+                made = is_shared ? convolve_some<8, some, Size, 2>() : convolve_some<2, 1, Size, 2>();
             return true;
         };
         return (use.template operator()<Taps>() || ...) ? made : convolve_channels<8>();
     }
-    template <unsigned Pixels, unsigned Taps, unsigned Stride>
+    template <unsigned Count, unsigned Pixels, unsigned Taps, unsigned Stride>
     launch_command convolve_some() const {
-        element_grid groups = grid(8);
+        element_grid groups = grid(Count);
         groups.width = (groups.width + Pixels - 1) / Pixels;
         const std::size_t count = call_.images * groups.height * groups.width * groups.vectors;
         return command_of(count,
-                          convolved_channel_pixels<T, 8, Pixels, Taps, Stride>{
+                          convolved_channel_pixels<T, Count, Pixels, Taps, Stride>{
                               groups, window(), static_cast<unsigned>(step_.out.width), from(), also(),
                               reinterpret_cast<const float*>(call_.numbers + step_.numbers),
                               static_cast<unsigned>(padded_channels(step_.out.channels)), end_of(step_), to()},

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The mean of each image and the small convolutions of one pixel after it, as one kernel: a block makes them for an
-// image. Networks with squeeze-and-excite have many of these, and none is enough work for a kernel.
+// The mean of each image and the small convolutions of one pixel after it, as
+// one kernel: a cluster of blocks makes them for an image. Networks with
+// squeeze-and-excite have many of these, and none is enough work for a kernel.
 #include <new>
 
 #include "kernels/image_batch/image_batch_end.hpp"
@@ -8,12 +9,17 @@
 #include "sluice/base/half.hpp"
 #include "sluice/base/kernel.hpp"
 
+#if defined(__CUDACC__)
+#include "sluice/kernels/mbarrier.hpp"
+#endif
+
 namespace sluice::kernels {
 inline namespace SLUICE_LAUNCH_ABI {
 namespace {
 
 constexpr unsigned most_layers = 2;
 constexpr std::size_t most_squeezed_channels = 2048;
+constexpr unsigned squeezing_blocks = 8;
 
 struct squeezed_layer {
     const std::byte *filters, *bias;
@@ -32,80 +38,142 @@ struct squeezed_images {
 };
 
 #if defined(__CUDACC__)
-constexpr unsigned image_threads = 1024, lanes_of_warp = 32;
+constexpr unsigned image_threads = 512, lanes_of_warp = 32;
 
 template <typename T>
 struct alignas(16) eight_of {
     T each[8];
 };
 
-template <typename T>
-__global__ void __launch_bounds__(image_threads) squeeze(const __grid_constant__ squeezed_images of) {
-    __shared__ float sums[image_threads * 8];
-    __shared__ float values[2][most_squeezed_channels];
-    dependency_trigger();
-    dependency_wait();
-    const unsigned thread = threadIdx.x, image = blockIdx.x;
+// What a block shares with the others of its cluster.
+struct squeezed_values {
+    float sums[image_threads * 8];
+    float values[2][most_squeezed_channels];
+};
 
-    // Each group of threads adds some of the pixels; then the groups' sums are added.
+// The number that another block of the cluster has where this one has `mine`.
+__device__ float of_block(const float* mine, unsigned block) {
+    float made;
+    asm volatile("ld.shared::cluster.f32 %0, [%1];" : "=f"(made) : "r"(address_in_block(mine, block)) : "memory");
+    return made;
+}
+
+// Of the sum over a block's pixels, channel c is at sums[c % 8 * image_threads
+// + c / 8].
+template <typename T>
+__device__ void sum_pixels(const squeezed_images& of, unsigned image, unsigned rank, float* sums) {
+    // Each group of threads adds some of the pixels; then the groups' sums are
+    // added.
     const unsigned vectors = of.channels / 8, groups = image_threads / vectors;
-    const unsigned group = thread / vectors, vector = thread % vectors;
-    const bool adds = group < groups;
+    const unsigned group = threadIdx.x / vectors, vector = threadIdx.x % vectors;
     float sum[8] = {};
-    if (adds) {
+    if (group < groups) {
         const T* const x = reinterpret_cast<const T*>(of.x) + image * of.image + vector * 8;
 #pragma unroll 4
-        for (unsigned p = group; p < of.pixels; p += groups) {
+        for (unsigned p = rank * groups + group; p < of.pixels; p += squeezing_blocks * groups) {
             const auto some =
                 *reinterpret_cast<const eight_of<T>*>(x + p / of.width * of.row + p % of.width * of.pixel);
             for (unsigned i = 0; i < 8; ++i) sum[i] += float{some.each[i]};
         }
-        for (unsigned i = 0; i < 8; ++i) sums[i * image_threads + thread] = sum[i];
+        for (unsigned i = 0; i < 8; ++i) sums[i * image_threads + threadIdx.x] = sum[i];
     }
     __syncthreads();
     for (unsigned left = groups; left > 1;) {
         const unsigned half = (left + 1) / 2;
         if (group + half < left) {
             for (unsigned i = 0; i < 8; ++i)
-                sums[i * image_threads + thread] += sums[i * image_threads + thread + half * vectors];
+                sums[i * image_threads + threadIdx.x] += sums[i * image_threads + threadIdx.x + half * vectors];
         }
         left = half;
         __syncthreads();
     }
-    for (unsigned c = thread; c < of.channels; c += image_threads) {
-        const T made(of.mean.end(sums[c % 8 * image_threads + c / 8] / static_cast<float>(of.pixels)));
-        values[0][c] = float{made};
-        reinterpret_cast<T*>(of.mean.out)[image * of.mean.image + c] = made;
-    }
-    __syncthreads();
+}
 
-    for (unsigned l = 0; l < of.layers; ++l) {
-        const squeezed_layer& layer = of.layer[l];
-        const float* const from = values[l % 2];
-        float* const to = values[(l + 1) % 2];
-        const unsigned parts = layer.channels / 8;
-        unsigned lanes = 1;  // that share a filter
-        while (lanes < lanes_of_warp && lanes * 2 <= parts) lanes *= 2;
-        const unsigned at_once = image_threads / lanes, lane = thread % lanes;
-        const auto* const filters = reinterpret_cast<const T*>(layer.filters);
-#pragma unroll 4
-        for (unsigned first = 0; first < layer.count; first += at_once) {
-            const unsigned filter = first + thread / lanes;
-            const bool exists = filter < layer.count;
-            float made = 0;
-            for (unsigned part = lane; exists && part < parts; part += lanes) {
-                const auto some =
-                    *reinterpret_cast<const eight_of<T>*>(filters + std::size_t{filter} * layer.channels + part * 8);
-                for (unsigned i = 0; i < 8; ++i) made += float{some.each[i]} * from[part * 8 + i];
+// The outputs of this block's filters.
+template <typename T>
+__device__ void make_outputs(const squeezed_layer& layer, unsigned image, unsigned rank, const float* from, float* to) {
+    constexpr unsigned together = 4;  // filters of a group of lanes, so that some reads are in flight
+    const unsigned parts = layer.channels / 8;
+    unsigned lanes = 1;  // that share a filter
+    while (lanes < lanes_of_warp && lanes * 2 <= parts) lanes *= 2;
+    const unsigned groups = squeezing_blocks * image_threads / lanes, lane = threadIdx.x % lanes;
+    const unsigned group = (rank * image_threads + threadIdx.x) / lanes;
+    const auto* const filters = reinterpret_cast<const T*>(layer.filters);
+    for (unsigned first = 0; first < layer.count; first += together * groups) {
+        float made[together] = {};
+        for (unsigned part = lane; part < parts; part += lanes) {
+            eight_of<T> some[together];
+#pragma unroll
+            for (unsigned k = 0; k < together; ++k) {
+                const unsigned filter = first + k * groups + group;
+                some[k] = {};
+                if (filter < layer.count)
+                    some[k] = *reinterpret_cast<const eight_of<T>*>(filters + std::size_t{filter} * layer.channels +
+                                                                    part * 8);
             }
-            for (unsigned other = lanes / 2; other != 0; other /= 2) made += __shfl_xor_sync(~0u, made, other);
-            if (!exists || lane != 0) continue;
-            const T last(layer.end(made + float{reinterpret_cast<const T*>(layer.bias)[filter]}));
+            for (unsigned i = 0; i < 8; ++i) {
+                const float x = from[part * 8 + i];
+#pragma unroll
+                for (unsigned k = 0; k < together; ++k) made[k] += float{some[k].each[i]} * x;
+            }
+        }
+#pragma unroll
+        for (unsigned k = 0; k < together; ++k) {
+            for (unsigned other = lanes / 2; other != 0; other /= 2) made[k] += __shfl_xor_sync(~0u, made[k], other);
+        }
+#pragma unroll
+        for (unsigned k = 0; k < together; ++k) {
+            const unsigned filter = first + k * groups + group;
+            if (lane != 0 || filter >= layer.count) continue;
+            const T last(layer.end(made[k] + float{reinterpret_cast<const T*>(layer.bias)[filter]}));
             to[filter] = float{last};
             reinterpret_cast<T*>(layer.out)[image * layer.image + filter] = last;
         }
+    }
+}
+
+// Whose filter it is, as make_outputs divides them.
+__device__ unsigned block_of(const squeezed_layer& layer, unsigned filter) {
+    const unsigned parts = layer.channels / 8;
+    unsigned lanes = 1;
+    while (lanes < lanes_of_warp && lanes * 2 <= parts) lanes *= 2;
+    return filter % (squeezing_blocks * image_threads / lanes) * lanes / image_threads;
+}
+
+// A cluster of blocks for each image.
+template <typename T>
+__global__ void __launch_bounds__(image_threads) squeeze(const __grid_constant__ squeezed_images of) {
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ < 900
+    __trap();  // squeezed_steps is asked only where there are clusters
+#else
+    __shared__ squeezed_values mine;
+    dependency_trigger();
+    dependency_wait();
+    const unsigned rank = block_in_cluster(), image = blockIdx.x / squeezing_blocks, thread = threadIdx.x;
+    sum_pixels<T>(of, image, rank, mine.sums);
+    cluster_barrier();
+    for (unsigned c = thread; c < of.channels; c += image_threads) {
+        float sum = 0;
+        for (unsigned block = 0; block < squeezing_blocks; ++block)
+            sum += of_block(&mine.sums[c % 8 * image_threads + c / 8], block);
+        const T made(of.mean.end(sum / static_cast<float>(of.pixels)));
+        mine.values[0][c] = float{made};
+        if (rank == 0) reinterpret_cast<T*>(of.mean.out)[image * of.mean.image + c] = made;
+    }
+    __syncthreads();
+    for (unsigned l = 0; l < of.layers; ++l) {
+        float *const from = mine.values[l % 2], *const to = mine.values[(l + 1) % 2];
+        make_outputs<T>(of.layer[l], image, rank, from, to);
+        // No block leaves, or writes again, while another one reads what it shares.
+        cluster_barrier();
+        if (l + 1 == of.layers) break;
+        for (unsigned k = thread; k < of.layer[l].count; k += image_threads) {
+            const unsigned block = block_of(of.layer[l], k);
+            if (block != rank) to[k] = of_block(&to[k], block);
+        }
         __syncthreads();
     }
+#endif
 }
 #endif
 
@@ -134,8 +202,8 @@ bool follows(const image_step& step, const image_step& before) {
 }  // namespace SLUICE_LAUNCH_ABI
 
 std::size_t squeezed_steps(const image_step* steps, std::size_t count) {
-    // What one block reads faster than several kernels start.
-    constexpr std::size_t most_elements = 320 * 1024, most_weights = 320 * 1024;
+    // What a cluster reads faster than several kernels start.
+    constexpr std::size_t most_elements = std::size_t{1} << 20, most_weights = 768 * 1024;
     if (count < 2 || !is_mean(steps[0])) return 0;
     const image_size& in = steps[0].in;
     if (in.channels % 8 != 0 || in.channels > most_squeezed_channels || !begins_at_eights(steps[0].from) ||
@@ -178,7 +246,8 @@ launch_command squeeze_command(const batch_call& call, const image_step* steps, 
     launch_command command;
     command.closure = made;
     command.closure_bytes = sizeof(squeezed_images);
-    command.grid.x = number(call.images);
+    command.grid.x = number(call.images) * squeezing_blocks;
+    command.cluster.x = squeezing_blocks;
 #if defined(__CUDACC__)
     command.block = {image_threads, 1, 1};
     command.device_function = call.type == short_type::f16 ? reinterpret_cast<const void*>(&squeeze<half>)

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// What each step of image batches computes, by number of the pixel and its channels. A thread makes 8 neighbouring
-// channels of a pixel where channels come in eights, else one (of what enters, 4 if they come in fours).
+// What each step of image batches computes, by number of the pixel and its
+// channels. A thread makes 8 neighbouring channels of a pixel where channels
+// come in eights, else one (of what enters, 4 if they come in fours).
 #pragma once
 
 #include <cmath>
@@ -17,7 +18,8 @@
 namespace sluice::kernels {
 inline namespace SLUICE_LAUNCH_ABI {
 
-// --- numbers -----------------------------------------------------------------------------------------------------
+// --- numbers
+// -----------------------------------------------------------------------------------------------------
 
 SLUICE_KERNEL inline float widened(half x) {
 #if defined(__CUDA_ARCH__)
@@ -59,7 +61,8 @@ SLUICE_KERNEL void write_channels(const float (&from)[Count], T* to) {
     *reinterpret_cast<channels_of<T, Count>*>(to) = all;
 }
 
-// --- places ------------------------------------------------------------------------------------------------------
+// --- places
+// ------------------------------------------------------------------------------------------------------
 
 template <typename T>
 struct value_view {
@@ -71,7 +74,8 @@ struct value_view {
     }
 };
 
-// Which channels of which pixel an index means. Channels are next to each other.
+// Which channels of which pixel an index means. Channels are next to each
+// other.
 struct element_grid {
     unsigned vectors, width, height;
 
@@ -94,7 +98,8 @@ struct window_form {
     unsigned height, width, down, across, dilation_down, dilation_across;
     int top, left;                 // padding
     unsigned in_height, in_width;  // of the images
-    unsigned bottom, right;        // where the padding after the image ends, from its first pixel on
+    unsigned bottom,
+        right;  // where the padding after the image ends, from its first pixel on
 
     SLUICE_KERNEL int row(unsigned y, unsigned tap) const {
         return static_cast<int>(y * down + tap * dilation_down) - top;
@@ -108,9 +113,11 @@ struct window_form {
     }
 };
 
-// --- steps -------------------------------------------------------------------------------------------------------
+// --- steps
+// -------------------------------------------------------------------------------------------------------
 
-// out = x * factors + addends + bias + also, or x * also, and its end; what is null is left out.
+// out = x * factors + addends + bias + also, or x * also, and its end; what is
+// null is left out.
 template <typename T, unsigned Count>
 struct scaled_channels {
     element_grid grid;
@@ -188,7 +195,8 @@ struct pooled_average {
     step_end last;
     value_view<T> out;
 
-    // Several threads may share a window: each adds every `step`-th pixel, from the one with its number on.
+    // Several threads may share a window: each adds every `step`-th pixel, from
+    // the one with its number on.
     SLUICE_KERNEL void add(unsigned index, unsigned number, unsigned step, float (&sums)[Count],
                            unsigned& count) const {
         const auto at = grid(index);
@@ -255,8 +263,9 @@ struct convolved_channels {
     }
 };
 
-// The same for some neighbouring pixels of a row at once, whose windows of `Taps` rows and columns, without dilation,
-// are `Stride` pixels apart: a column of filters and a pixel that several windows have are read once.
+// The same for some neighbouring pixels of a row at once, whose windows of
+// `Taps` rows and columns, without dilation, are `Stride` pixels apart: a
+// column of filters and a pixel that several windows have are read once.
 template <typename T, unsigned Count, unsigned Pixels, unsigned Taps, unsigned Stride>
 struct convolved_channel_pixels {
     element_grid grid;  // its width counts groups of pixels
@@ -279,18 +288,22 @@ struct convolved_channel_pixels {
         SLUICE_UNROLL
         for (unsigned r = 0; r < Taps; ++r) {
             const int row = window.row(at.y, r);
-            if (!window.has(row, 0)) continue;
+            const bool has_row = window.has(row, 0);
             float factors[Taps][Count];
             SLUICE_UNROLL
             for (unsigned s = 0; s < Taps; ++s)
                 read_channels(filters + std::size_t{r * Taps + s} * columns + channel, factors[s]);
-            const T* const line = x.at(at.image, static_cast<unsigned>(row), 0, channel);
+            const T* const line = x.at(at.image, has_row ? static_cast<unsigned>(row) : 0, 0, channel);
             SLUICE_UNROLL
             for (unsigned k = 0; k < (Pixels - 1) * Stride + Taps; ++k) {
                 const int column = left + static_cast<int>(k);
-                if (column < 0 || static_cast<unsigned>(column) >= window.in_width) continue;
+                // (Without a branch, so that all reads are in flight at once.)
+                channels_of<T, Count> some{};
+                if (has_row && static_cast<unsigned>(column) < window.in_width)
+                    some =
+                        *reinterpret_cast<const channels_of<T, Count>*>(line + static_cast<unsigned>(column) * x.pixel);
                 float other[Count];
-                read_channels(line + static_cast<unsigned>(column) * x.pixel, other);
+                for (unsigned i = 0; i < Count; ++i) other[i] = widened(some.each[i]);
                 SLUICE_UNROLL
                 for (unsigned p = 0; p < Pixels; ++p) {
                     if (k < p * Stride || k - p * Stride >= Taps) continue;
@@ -310,14 +323,16 @@ struct convolved_channel_pixels {
     }
 };
 
-// One output: windows of all channels of a group, with the filters of the group.
+// One output: windows of all channels of a group, with the filters of the
+// group.
 template <typename T>
 struct convolved_element {
     element_grid grid;
     window_form window;
     value_view<const T> x, also;
     const T *filters, *bias;
-    unsigned channels, filter_channels;  // that a filter reads, and that it has in memory
+    unsigned channels,
+        filter_channels;  // that a filter reads, and that it has in memory
     unsigned filters_of_group;
     step_end end;
     value_view<T> out;
@@ -349,7 +364,8 @@ struct transposed_element {
     unsigned taps_down, taps_across;
     value_view<const T> x, also;
     const T *filters, *bias;
-    unsigned channels, filter_channels, filter_count;  // that are read, and that are in memory
+    unsigned channels, filter_channels,
+        filter_count;  // that are read, and that are in memory
     step_end end;
     value_view<T> out;
 
@@ -376,7 +392,8 @@ struct transposed_element {
     }
 };
 
-// Pixels at other places, each from the nearest one, or from those around its place.
+// Pixels at other places, each from the nearest one, or from those around its
+// place.
 template <typename T, unsigned Count>
 struct resampled_channels {
     element_grid grid;
@@ -425,7 +442,8 @@ struct resampled_channels {
     }
 };
 
-// Channel g * n + k, of groups of n, becomes k * groups + g. Channels after the last one become 0.
+// Channel g * n + k, of groups of n, becomes k * groups + g. Channels after the
+// last one become 0.
 template <typename T>
 struct shuffled_channel {
     element_grid grid;
@@ -441,7 +459,8 @@ struct shuffled_channel {
     }
 };
 
-// An outside tensor, channels first. Neighbouring threads read neighbouring pixels.
+// An outside tensor, channels first. Neighbouring threads read neighbouring
+// pixels.
 template <typename T, unsigned Count>
 struct entered_channels {
     unsigned width, plane, vectors, channels;
