@@ -36,6 +36,7 @@ struct value_info {
     std::string name;                             // as in the file
     io::dtype type = io::dtype::f32;              // of the elements
     std::optional<std::vector<dimension>> shape;  // none: not even the number of dimensions is known
+    bool is_text = false;                         // the elements, i64, are numbers of texts: model::texts
 };
 
 // A tensor that the network contains: row-major, little-endian. Copies share the bytes.
@@ -43,6 +44,7 @@ struct constant {
     io::dtype type = io::dtype::f32;           // of the elements
     std::vector<std::size_t> shape;            // row-major; empty: one element
     std::shared_ptr<const std::string> bytes;  // the elements of this type and shape, and no more
+    bool is_text = false;                      // the elements, i64, are numbers of texts: model::texts
 
     // The number of elements. Costs O(1).
     std::size_t elements() const noexcept { return bytes->size() / io::size_of(type); }
@@ -86,6 +88,8 @@ struct graph {
     std::vector<value_info> outputs;                         // values that the graph gives
     std::map<std::string, constant, std::less<>> constants;  // by the names of their values
     std::vector<node> nodes;                                 // each after those whose values it takes
+    // Inputs that a caller may leave out: each has a constant of its name, and is none of `inputs`. See take_default.
+    std::vector<value_info> defaults;
 };
 
 // A network, as load_onnx and model_builder make it.
@@ -94,6 +98,9 @@ struct model {
     // The version of each domain's operators for which the network was written.
     std::map<std::string, std::int64_t, std::less<>> opsets;
     std::string producer;  // "pytorch 2.11", or empty
+    // The texts that the network knows, such as categories and labels. It computes with their numbers, which are their
+    // places here. Any other text is the number -1. See texts.hpp.
+    std::vector<std::string> texts;
     graph body;            // the network's graph
 };
 
