@@ -21,7 +21,7 @@ namespace {
 nlohmann::json to_json(const std::vector<nn::value_info>& values) {
     auto array = nlohmann::json::array();
     for (const nn::value_info& each : values) {
-        nlohmann::json one = {{"name", each.name}, {"type", to_string(each.type)}};
+        nlohmann::json one = {{"name", each.name}, {"type", each.is_text ? "text" : to_string(each.type)}};
         if (each.shape) {
             one["shape"] = nlohmann::json::array();
             for (const nn::dimension& length : *each.shape) {

@@ -14,8 +14,10 @@
 #include "sluice/base/file_error.hpp"
 #include "sluice/base/printable.hpp"
 #include "sluice/io/npy.hpp"
+#include "sluice/io/npy_texts.hpp"
 #include "sluice/io/npz.hpp"
 #include "sluice/nn/onnx.hpp"
+#include "sluice/nn/text_codes.hpp"
 
 namespace sluice::app {
 namespace {
@@ -40,6 +42,16 @@ nn::any_tensor tensor_of(const io::npy_view& view, const nn::value_info& as) {
                              in_quotes(as.name) + " is " + std::string(io::to_string(as.type)));
     }
     return made;
+}
+
+nn::any_tensor read_texts(const input_source& source, const nn::value_info& as, const input_options& options) {
+    if (source.kind != input_kind::npy) {
+        refuse_input("the input " + in_quotes(as.name) +
+                     " is text, which is read from .npy files: " + in_quotes(source.file.string()) + " is not one");
+    }
+    const io::npy_texts read = io::read_npy_texts(source.file);
+    const std::vector<std::string_view> views(read.texts.begin(), read.texts.end());
+    return nn::text_codes(options.texts).encode(views, read.shape);
 }
 
 nn::any_tensor read_npy(const std::filesystem::path& path, const nn::value_info& as) {
@@ -161,6 +173,7 @@ input_options parse_input_options(const run_options& options, const std::vector<
 }
 
 nn::any_tensor read_input(const input_source& source, const nn::value_info& as, const input_options& options) {
+    if (as.is_text) return read_texts(source, as, options);
     switch (source.kind) {
         case input_kind::npy: return read_npy(source.file, as);
         case input_kind::npz: return read_npz(source, as);
@@ -172,6 +185,10 @@ nn::any_tensor read_input(const input_source& source, const nn::value_info& as, 
 
 nn::any_tensor read_plain_input(const std::filesystem::path& file, const nn::value_info& as) {
     const input_source source = source_of(file.string());
+    if (as.is_text) {
+        throw error(errc::invalid_argument,
+                    "input " + in_quotes(as.name) + " is text; this command takes numbers only");
+    }
     if (source.kind == input_kind::images) {
         throw error(errc::invalid_argument,
                     "input " + in_quotes(as.name) + ": " + in_quotes(file.string()) +

@@ -4,6 +4,7 @@
 
 #include <filesystem>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -32,6 +33,7 @@ input_source source_of(const std::string& word);
 struct input_options {
     io::csv_options csv;
     image_options images;
+    std::span<const std::string> texts = {};  // that the network knows: model::texts
 };
 
 // Of --csv and --image, and of the metadata in the file of an ONNX network where one of the inputs is a picture. Throws

@@ -40,7 +40,7 @@ struct attribute_text {
 }  // namespace
 
 std::string text_of(const nn::value_info& value) {
-    std::string text = std::string(to_string(value.type)) + " ";
+    std::string text = (value.is_text ? "text" : std::string(to_string(value.type))) + " ";
     if (!value.shape) return text + "?";
     text += "[";
     for (std::size_t i = 0; i < value.shape->size(); ++i) {

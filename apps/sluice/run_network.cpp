@@ -15,9 +15,11 @@
 #include "run_inputs.hpp"
 #include "sluice/base/error.hpp"
 #include "sluice/base/printable.hpp"
+#include "sluice/io/npy_texts.hpp"
 #include "sluice/io/npy_writer.hpp"
 #include "sluice/nn/network.hpp"
 #include "sluice/nn/run_limit.hpp"
+#include "sluice/nn/text_codes.hpp"
 #include "sluice/nn/to_mlp.hpp"
 #include "sluice/runtime/runtime.hpp"
 #include "sluice/runtime/scheduling_policy.hpp"
@@ -51,10 +53,11 @@ void refuse_options_of_rows(const run_options& options) {
 
 // In the order of the network's inputs.
 std::vector<nn::any_tensor> read_inputs(const run_options& options, const named_paths& files,
-                                        const std::vector<nn::value_info>& takes) {
+                                        const std::vector<nn::value_info>& takes, std::span<const std::string> texts) {
     std::vector<input_source> sources;
     for (const nn::value_info& each : takes) sources.push_back(source_of(files.at(each.name)));
-    const input_options how = parse_input_options(options, sources);
+    input_options how = parse_input_options(options, sources);
+    how.texts = texts;
     std::vector<nn::any_tensor> inputs;
     for (std::size_t i = 0; i < sources.size(); ++i) inputs.push_back(read_input(sources[i], takes[i], how));
     return inputs;
@@ -71,17 +74,22 @@ void count_correct(const run_options& options, const std::vector<nn::any_tensor>
 }
 
 // All are complete before the first one appears.
-void write_outputs(const std::vector<nn::any_tensor>& answers, const network_result& result,
-                   const signal_guard& guard) {
+void write_outputs(const std::vector<nn::any_tensor>& answers, const std::vector<nn::value_info>& gives,
+                   const nn::text_codes& texts, const network_result& result, const signal_guard& guard) {
     std::vector<std::unique_ptr<io::npy_writer>> writers;
     for (std::size_t i = 0; i < answers.size(); ++i) {
         if (!result.outputs[i].file) continue;
+        if (gives[i].is_text) continue;
         writers.push_back(
             std::make_unique<io::npy_writer>(*result.outputs[i].file, answers[i].shape(), answers[i].type()));
         writers.back()->write_row_bytes(0, answers[i].bytes());
     }
     guard.check();
     for (const auto& each : writers) each->commit();
+    for (std::size_t i = 0; i < answers.size(); ++i) {
+        if (gives[i].is_text && result.outputs[i].file)
+            io::write_npy_texts(*result.outputs[i].file, answers[i].shape(), texts.decode(answers[i]));
+    }
 }
 
 }  // namespace
@@ -118,7 +126,8 @@ network_result run_network(const run_options& options, nn::model network) {
     for (const auto& [name, file] : output_files) files.outputs_of_network.push_back(file);
     check_output_names(files);
 
-    std::vector<nn::any_tensor> inputs = read_inputs(options, input_files, takes);
+    const nn::text_codes texts(network.texts);
+    std::vector<nn::any_tensor> inputs = read_inputs(options, input_files, takes, network.texts);
 
     std::optional<trace_recorder> recorder;
     if (options.trace || options.timeline) recorder.emplace();
@@ -138,7 +147,7 @@ network_result run_network(const run_options& options, nn::model network) {
     guard.check();
 
     for (std::size_t i = 0; i < answers.size(); ++i) {
-        network_output made{gives[i].name, nn::to_string(answers[i]), {}};
+        network_output made{gives[i].name, (gives[i].is_text ? "text, " : "") + nn::to_string(answers[i]), {}};
         if (const auto file = output_files.find(made.name); file != output_files.end()) made.file = file->second;
         if (const auto file = reference_files.find(made.name); file != reference_files.end())
             result.largest_difference = largest_difference(answers[i], file->second);
@@ -147,7 +156,7 @@ network_result run_network(const run_options& options, nn::model network) {
     if (options.labels) count_correct(options, answers, result);
     result.missed = missed_requirements(files, result);
     if (!result.missed.empty()) return result;
-    write_outputs(answers, result, guard);
+    write_outputs(answers, gives, texts, result, guard);
     if (recorder) {
         result.commands_not_traced = recorder->dropped();
         result.trace_failure = traces.write(*recorder, {.title = "sluice run " + options.model.filename().string()});

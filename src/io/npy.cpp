@@ -12,6 +12,7 @@ namespace sluice::io {
 
 npy_view::npy_view(std::span<const std::byte> file, std::filesystem::path label) : path_(std::move(label)) {
     npy_header header = parse_npy_header(file, path_);
+    if (header.text) throw file_error(path_, header.descr_at, "descr", "has texts as elements, and must have numbers");
     if (header.fortran_order && header.shape.size() > 1) {
         throw file_error(path_, header.fortran_order_at, "fortran_order",
                          "column-major arrays are not supported: save numpy.ascontiguousarray(a)");

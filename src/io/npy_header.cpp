@@ -107,7 +107,18 @@ private:
     std::size_t at_ = 0;
 };
 
-dtype read_descr(literal_reader& text) {
+// "U12" and "S12".
+std::optional<npy_text> text_of(char order, std::string_view kind) {
+    constexpr std::size_t longest = std::size_t{1} << 28, unicode_bytes = 4;
+    const bool is_unicode = kind.front() == 'U' && order == '<', is_bytes = kind.front() == 'S' && order == '|';
+    std::size_t length = 0;
+    const auto [end, failure] = std::from_chars(kind.data() + 1, kind.data() + kind.size(), length);
+    const bool is_number = failure == std::errc() && end == kind.data() + kind.size();
+    if ((!is_unicode && !is_bytes) || !is_number || length > longest) return std::nullopt;
+    return npy_text{.is_unicode = is_unicode, .bytes = is_unicode ? length * unicode_bytes : length};
+}
+
+void read_descr(literal_reader& text, npy_header& header) {
     constexpr auto field = "descr"sv;
     if (text.next_is('[') || text.next_is('(') || text.next_is('{')) {
         text.refuse(field, "structured element types are not supported");
@@ -123,10 +134,13 @@ dtype read_descr(literal_reader& text) {
     if (kind.front() == 'O') refuse(": pickled Python objects are not supported");
     if (kind.front() == 'V') refuse(": structured element types are not supported");
     for (const auto& [known, type] : descriptions) {
-        if (kind == known && (order == '<' || (order == '|' && size_of(type) == 1))) return type;
+        if (kind == known && (order == '<' || (order == '|' && size_of(type) == 1))) {
+            header.type = type;
+            return;
+        }
     }
-    refuse(" is an unknown element type");
-    return {};
+    header.text = text_of(order, kind);
+    if (!header.text) refuse(" is an unknown element type");
 }
 
 bool read_fortran_order(literal_reader& text) {
@@ -165,7 +179,7 @@ void read_entry(literal_reader& text, npy_header& header) {
     if (*place != 0) before.refuse(key, "appears twice");
     text.expect(':', key);
     *place = text.offset();
-    if (place == &header.descr_at) header.type = read_descr(text);
+    if (place == &header.descr_at) read_descr(text, header);
     if (place == &header.fortran_order_at) header.fortran_order = read_fortran_order(text);
     if (place == &header.shape_at) header.shape = read_shape(text);
 }
@@ -242,11 +256,14 @@ npy_header parse_npy_header(std::span<const std::byte> file, const std::filesyst
 }
 
 std::string make_npy_header(dtype type, std::span<const std::size_t> shape) {
+    return make_npy_header((size_of(type) == 1 ? "|" : "<") + std::string(description_of(type)), shape);
+}
+
+std::string make_npy_header(std::string_view description, std::span<const std::size_t> shape) {
     constexpr std::size_t alignment = 64;
     constexpr std::size_t longest_dimension = 21;  // NumPy leaves room for the first one to grow in place
     std::string dict = "{'descr': '";
-    dict += size_of(type) == 1 ? '|' : '<';
-    dict.append(description_of(type)).append("', 'fortran_order': False, 'shape': ").append(tuple_text(shape));
+    dict.append(description).append("', 'fortran_order': False, 'shape': ").append(tuple_text(shape));
     dict += ", }";
     if (!shape.empty()) dict.append(longest_dimension - std::to_string(shape.front()).size(), ' ');
 

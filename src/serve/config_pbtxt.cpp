@@ -165,14 +165,17 @@ private:
         configured_tensors made{.all = {}, .has_rows = from_.max_batch_size() > 0};
         for (const auto& each : from) {
             const std::string type = inference::DataType_Name(each.data_type());  // "TYPE_FP32"
-            const auto its = dtype_of_datatype(std::string_view(type).substr(std::string_view("TYPE_").size()));
+            const bool is_text = type == "TYPE_STRING";
+            const auto its = is_text
+                                 ? std::optional(io::dtype::i64)
+                                 : dtype_of_datatype(std::string_view(type).substr(std::string_view("TYPE_").size()));
             if (!its) {
                 refuse(field, in_quotes(each.name()) + " has the data_type " + type +
-                                  "; accepted are TYPE_ and one of " + known_datatypes());
+                                  "; accepted are TYPE_ and one of STRING, " + known_datatypes());
             }
             if (std::ranges::any_of(each.dims(), [](std::int64_t length) { return length < -1 || length == 0; }))
                 refuse(field, in_quotes(each.name()) + ": dims are lengths, or -1 for any length");
-            made.all.push_back({each.name(), *its, {each.dims().begin(), each.dims().end()}});
+            made.all.push_back({each.name(), *its, {each.dims().begin(), each.dims().end()}, is_text});
         }
         return made;
     }

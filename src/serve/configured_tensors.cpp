@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "serve/text_elements.hpp"
 #include "sluice/base/file_error.hpp"
 #include "sluice/base/printable.hpp"
 #include "sluice/serve/tensor_view.hpp"
@@ -58,9 +59,10 @@ private:
     void check(const configured_tensor& one) const {
         const auto its = std::ranges::find(has_, one.name, &nn::value_info::name);
         if (its == has_.end()) refuse(one.name, "the network has no such " + kind_ + "; it has " + names());
-        if (its->type != one.type) {
-            refuse(one.name, "the configuration says " + std::string(datatype_of(one.type)) + ", and the network has " +
-                                 std::string(datatype_of(its->type)));
+        const nn::value_info said{.name = {}, .type = one.type, .shape = {}, .is_text = one.is_text};
+        if (datatype_of(said) != datatype_of(*its)) {
+            refuse(one.name, "the configuration says " + std::string(datatype_of(said)) + ", and the network has " +
+                                 std::string(datatype_of(*its)));
         }
         if (!its->shape) return;
         std::span<const nn::dimension> shape(*its->shape);

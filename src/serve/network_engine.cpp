@@ -48,12 +48,14 @@ public:
                       std::string platform, std::size_t most_bytes)
         : device_(on),
           rows_(std::move(rows)),
+          texts_(from.texts),
           platform_(std::move(platform)),
           most_bytes_(most_bytes),
           network_(loaded(on, std::move(from), precision, most_bytes)) {}
 
     const std::vector<nn::value_info>& inputs() const noexcept override { return network_.inputs(); }
     const std::vector<nn::value_info>& outputs() const noexcept override { return network_.outputs(); }
+    const nn::text_codes& texts() const noexcept override { return texts_; }
     const nn::row_independence& rows() const noexcept override { return rows_; }
     std::string platform() const override { return platform_; }
     std::string device_name() const override { return device_.name(); }
@@ -79,6 +81,7 @@ private:
 
     device& device_;  // it lives at least as long as the network on it
     nn::row_independence rows_;
+    nn::text_codes texts_;
     std::string platform_;
     std::size_t most_bytes_;  // of a run
     nn::network network_;
@@ -100,8 +103,7 @@ void require_no_activations(const model_version& which, const model_config& how)
                                             "output_activation");
 }
 
-// Text and complex numbers have no tensors here, so the types need no check; but more dimensions than requests and
-// answers may have would never be served.
+// More dimensions than requests and answers may have would never be served.
 void require_few_dimensions(const std::vector<nn::value_info>& all, const std::string& kind) {
     for (const nn::value_info& each : all) {
         if (each.shape && each.shape->size() > tensor_shape::most_dimensions)
@@ -118,6 +120,13 @@ void require_utf8_names(const std::vector<nn::value_info>& all, const std::strin
     }
 }
 
+// Answers in JSON could not hold others.
+void require_utf8_texts(const nn::model& from) {
+    if (std::ranges::none_of(from.body.outputs, &nn::value_info::is_text)) return;
+    for (const std::string& each : from.texts)
+        if (!is_utf8(each)) throw error(errc::unsupported, "the text " + in_quotes(each) + " is not UTF-8");
+}
+
 nn::model read_model(const model_version& which, const model_config& how, nn::data_links links) {
     // Not mapped: a file that becomes shorter meanwhile must not end the server.
     const std::vector<std::byte> bytes = io::regular_file(which.file).read_all();
@@ -132,6 +141,7 @@ nn::model read_model(const model_version& which, const model_config& how, nn::da
     require_few_dimensions(from.body.outputs, "output");
     require_utf8_names(from.body.inputs, "input");
     require_utf8_names(from.body.outputs, "output");
+    require_utf8_texts(from);
     return from;
 }
 

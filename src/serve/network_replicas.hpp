@@ -20,6 +20,7 @@ public:
 
     const std::vector<nn::value_info>& inputs() const noexcept override { return replicas_.front()->inputs(); }
     const std::vector<nn::value_info>& outputs() const noexcept override { return replicas_.front()->outputs(); }
+    const nn::text_codes& texts() const noexcept override { return replicas_.front()->texts(); }
     const nn::row_independence& rows() const noexcept override { return replicas_.front()->rows(); }
     std::string platform() const override { return replicas_.front()->platform(); }
     std::string device_name() const override;  // "cuda:0, cuda:1"

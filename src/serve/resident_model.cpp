@@ -45,6 +45,7 @@ public:
 
     const std::vector<nn::value_info>& inputs() const noexcept override { return network_->inputs(); }
     const std::vector<nn::value_info>& outputs() const noexcept override { return network_->outputs(); }
+    const nn::text_codes& texts() const noexcept override { return network_->texts(); }
     const nn::row_independence& rows() const noexcept override { return network_->rows(); }
     std::string platform() const override { return network_->platform(); }
     std::string device_name() const override { return network_->device_name(); }

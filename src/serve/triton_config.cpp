@@ -12,7 +12,7 @@ std::vector<triton_tensor> tensors_of(const std::vector<nn::value_info>& values,
     for (const nn::value_info& each : values) {
         triton_tensor& made = all.emplace_back();
         made.name = each.name;
-        made.data_type = "TYPE_" + std::string(datatype_of(each.type));
+        made.data_type = each.is_text ? "TYPE_STRING" : "TYPE_" + std::string(datatype_of(each.type));
         if (!each.shape) continue;
         for (const nn::dimension& its : *each.shape)
             made.dims.push_back(its.length ? static_cast<std::int64_t>(*its.length) : -1);

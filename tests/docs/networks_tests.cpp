@@ -124,6 +124,38 @@ TEST(networks_in_cpp, a_network_is_written) {
     }
 }
 
+// Labels of two texts, as the reader of ONNX files makes them.
+nn::model labels_of_texts() {
+    nn::model made;
+    made.opsets = {{"ai.onnx.ml", 3}};
+    made.texts = {"female", "male", "likely", "unlikely"};
+    const std::vector<nn::dimension> rows = {{.length = {}, .name = "n"}, {.length = 1, .name = {}}};
+    made.body.inputs = {{.name = "sex", .type = io::dtype::i64, .shape = rows, .is_text = true}};
+    made.body.outputs = {{.name = "label", .type = io::dtype::i64, .shape = rows, .is_text = true}};
+    nn::node& node = made.body.nodes.emplace_back();
+    node.op = "LabelEncoder";
+    node.domain = "ai.onnx.ml";
+    node.inputs = {"sex"};
+    node.outputs = {"label"};
+    node.attributes["keys_int64s"] = std::vector<std::int64_t>{0, 1};
+    node.attributes["values_int64s"] = std::vector<std::int64_t>{2, 3};
+    return made;
+}
+
+TEST_F(networks, texts_are_codes) {
+    const nn::model from = labels_of_texts();
+    testing::internal::CaptureStdout();
+
+    // It takes "sex", text [n, 1], and gives a label, text.
+    const nn::text_codes codes(from.texts);
+    const nn::network ready = sync(nn::make_network(from), pool);
+    const std::vector<std::string_view> sex = {"female", "male"};
+    const std::vector<nn::any_tensor> outputs = sync(ready.run({codes.encode(sex, {2, 1})}), pool);
+    for (const std::string_view label : codes.decode(outputs[0])) std::cout << label << '\n';
+
+    EXPECT_EQ(testing::internal::GetCapturedStdout(), "likely\nunlikely\n");
+}
+
 TEST_F(networks, in_other_precisions) {
     const nn::any_tensor rows(pixels, {32, 64});
     const nn::model model = nn::load_onnx(models / "digits_cnn.onnx");

@@ -47,7 +47,7 @@ public:
         try {
             read_message made{read_infer_head(message), {}};
             made.message =
-                read_infer_message(message, made.head, inputs(), outputs, {regions(), nullptr}, is_streamed_);
+                read_infer_message(message, made.head, inputs(), outputs, {}, {regions(), nullptr}, is_streamed_);
             return made;
         } catch (const refusal&) {
             return std::nullopt;

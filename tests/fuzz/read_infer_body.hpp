@@ -26,13 +26,15 @@ inline void read_infer_body(std::span<const std::byte> file) {
     const auto value = [](const char* name, io::dtype type) {
         return nn::value_info{name, type, std::vector<nn::dimension>(2)};
     };
-    const std::vector<nn::value_info> inputs{value("x", io::dtype::f32), value("y", io::dtype::i64)};
+    std::vector<nn::value_info> inputs{value("x", io::dtype::f32), value("y", io::dtype::i64)};
+    static const nn::text_codes texts(std::vector<std::string>{"a", "bc"});
+    inputs[1].is_text = body.find("BYTES") != std::string::npos;
     const std::vector<nn::value_info> outputs{value("z", io::dtype::f32)};
     // As one serves all requests of a thread. No region is registered.
     static infer_body_reader reader(1 << 16, {std::make_shared<shared_regions>(), nullptr});
     infer_body got;
     try {
-        reader.read(body, length == 0xffff ? std::nullopt : std::optional(length), inputs, outputs, got);
+        reader.read(body, length == 0xffff ? std::nullopt : std::optional(length), inputs, outputs, texts, got);
     } catch (const refusal&) {
         return;
     }

@@ -102,8 +102,6 @@ TEST(loops, run_as_often_as_they_should) {
 
 TEST(loops, refuse_inner_graphs_and_conditions_that_do_not_fit) {
     const attributes with{{"body", inner(doubling())}};
-    graph unknown = doubling();
-    unknown.outputs[2].shape.reset();
     const any_tensor one = list<float>({1}), three = number(std::int64_t{3}), none;
     expect_refusals({
         {"Loop", {three}, with, bad_file, "has fewer than 2 inputs"},
@@ -115,15 +113,20 @@ TEST(loops, refuse_inner_graphs_and_conditions_that_do_not_fit) {
         {"Loop", {three, none, one}, with, bad_file, "has 3 outputs, and an inner graph with 3", 17, "", 3},
         {"Loop", {list({1, 2}), none, one}, with, bad_file, "has the number of rounds i64 [2]"},
         {"Loop", {three, one, one}, with, bad_file, "has the condition f32 [1]"},
-        {"Loop",
-         {number(std::int64_t{0}), none, one},
-         {{"body", inner(unknown)}},
-         unsupported,
-         "runs no round, so the shape of an output is not known",
-         17,
-         "",
-         2},
     });
+}
+
+TEST(loops, of_no_rounds_give_outputs_without_elements_of_the_shape_that_is_declared) {
+    graph body = doubling();
+    const auto shape_of_none = [&] {
+        const auto made = outputs_of(
+            {"Loop", {number(std::int64_t{0}), any_tensor(), list<float>({1})}, {{"body", inner(body)}}, "", 17, 2});
+        return made.at(1).shape();
+    };
+    body.outputs[2].shape = std::vector<dimension>{{.length = {}, .name = "n"}, {.length = 4, .name = {}}};
+    EXPECT_THAT(shape_of_none(), ElementsAre(0, 0, 4));
+    body.outputs[2].shape.reset();
+    EXPECT_THAT(shape_of_none(), ElementsAre(0));
 }
 
 TEST(scans, hand_a_state_on_along_an_axis) {

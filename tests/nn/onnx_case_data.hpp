@@ -10,11 +10,13 @@
 #include <fstream>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
 #include "sluice/nn/any_tensor.hpp"
 #include "sluice/nn/model.hpp"
+#include "sluice/nn/text_codes.hpp"
 
 namespace sluice::nn::test_support {
 
@@ -34,6 +36,7 @@ inline io::dtype type_of(int number) {
         case 5: return i16;
         case 6: return i32;
         case 7: return i64;
+        case 8: return i64;  // codes of texts
         case 9: return boolean;
         case 10: return f16;
         case 11: return f64;
@@ -54,12 +57,17 @@ std::string bytes_of(const From& numbers) {
     return bytes;
 }
 
-inline any_tensor read_tensor(const std::filesystem::path& path) {
+// Texts become the codes that the model has for them.
+inline any_tensor read_tensor(const std::filesystem::path& path, const text_codes& codes) {
     std::ifstream file(path, std::ios::binary);
     onnx::TensorProto read;
     if (!read.ParseFromIstream(&file)) throw refused{"data that is no tensor"};
     constant made{.type = type_of(read.data_type()), .shape = {}, .bytes = {}};
     for (const auto each : read.dims()) made.shape.push_back(static_cast<std::size_t>(each));
+    if (read.data_type() == 8) {
+        const std::vector<std::string_view> texts(read.string_data().begin(), read.string_data().end());
+        return codes.encode(texts, made.shape);
+    }
     std::string bytes;
     if (read.has_raw_data()) {
         bytes = read.raw_data();
@@ -80,10 +88,11 @@ inline any_tensor read_tensor(const std::filesystem::path& path) {
     return any_tensor(std::move(made));
 }
 
-inline std::vector<any_tensor> read_all(const std::filesystem::path& folder, const std::string& kind) {
+inline std::vector<any_tensor> read_all(const std::filesystem::path& folder, const std::string& kind,
+                                        const text_codes& codes) {
     std::vector<any_tensor> made;
     while (std::filesystem::exists(folder / (kind + "_" + std::to_string(made.size()) + ".pb")))
-        made.push_back(read_tensor(folder / (kind + "_" + std::to_string(made.size()) + ".pb")));
+        made.push_back(read_tensor(folder / (kind + "_" + std::to_string(made.size()) + ".pb"), codes));
     return made;
 }
 

@@ -146,15 +146,16 @@ private:
         is_reading_ = true;
         auto model = sluice::nn::load_onnx(folder / "model.onnx");
         is_reading_ = false;
+        const sluice::nn::text_codes codes(model.texts);
         const bool has_random_outputs = is_random(model.body);
         const auto network = sync(sluice::nn::make_network(std::move(model)), pool_);
         std::size_t sets = 0;
         for (; fs::exists(folder / ("test_data_set_" + std::to_string(sets))); ++sets) {
             const fs::path data = folder / ("test_data_set_" + std::to_string(sets));
             // A constant that is an input too may have data: it is the constant.
-            auto inputs = read_all(data, "input");
+            auto inputs = read_all(data, "input", codes);
             if (inputs.size() > network.inputs().size()) inputs.resize(network.inputs().size());
-            const auto expected = read_all(data, "output");
+            const auto expected = read_all(data, "output", codes);
             const auto answers = sync(network.run(inputs), pool_);
             if (answers.size() != expected.size()) return "WRONG: " + std::to_string(answers.size()) + " outputs";
             const auto shapes = network.infer(inputs);

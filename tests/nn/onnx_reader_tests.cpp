@@ -11,6 +11,7 @@
 #include "io/support/temporary_directory.hpp"
 #include "nn/onnx/external_data.hpp"
 #include "nn/support/onnx_maker.hpp"
+#include "sluice/nn/take_default.hpp"
 
 namespace sluice::nn::onnx_reader_tests {
 namespace {
@@ -160,12 +161,76 @@ TEST(onnx_reader, refuses_tensors_whose_data_does_not_fit) {
     tensor = typed(1, {1});
     tensor.add_int64_data(1);
     expect_refused_with(tensor, "has numbers in a field that is not its type's");
-    expect_refused_with(typed(8, {1}), "has elements of type STRING; supported are FLOAT, UINT8");
-    expect_refused_with(typed(14, {1}), "has elements of type COMPLEX64");
+    expect_refused_with(typed(14, {1}), "has elements of type COMPLEX64; supported are FLOAT, UINT8");
+    expect_refused_with(typed(8, {1}), "has 0 texts; its shape needs 1");
     expect_refused_with(typed(99, {1}), "has elements of type 99");
     tensor = typed(1, {1});
     tensor.mutable_segment()->set_begin(0);
     expect_refused_with(tensor, "is a segment");
+}
+
+TEST(onnx_reader, takes_any_length_where_writers_have_no_name_for_one) {
+    onnx_maker made = one_layer();
+    for (const char* const name : {"?", "-1", "*", "None"}) made.add_input(name, {4, 4});
+    const auto dim = [&](int input, int d) {
+        return made.body().mutable_input(input)->mutable_type()->mutable_tensor_type()->mutable_shape()->mutable_dim(d);
+    };
+    for (int input = 1; input < 5; ++input)
+        for (int d = 0; d < 2; ++d) dim(input, d)->set_dim_param(made.body().input(input).name());
+    dim(4, 1)->set_dim_value(-1);
+    const model read = made.read();
+    for (std::size_t input = 1; input < 5; ++input) {
+        for (const dimension& each : *read.body.inputs[input].shape) {
+            EXPECT_EQ(each.length, std::nullopt);
+            EXPECT_EQ(each.name, "");
+        }
+    }
+    dim(4, 1)->set_dim_value(-2);
+    expect_refused(made, "input 'None'", "has a negative dimension");
+}
+
+TEST(onnx_reader, fills_sparse_constants_with_zeros) {
+    const auto read = [](const std::vector<std::int64_t>& shape, const std::vector<std::int64_t>& indices,
+                         const std::vector<std::int64_t>& index_shape, const std::vector<float>& values) {
+        onnx_maker made = one_layer();
+        onnx::SparseTensorProto& sparse = *made.body().add_sparse_initializer();
+        for (const std::int64_t each : shape) sparse.add_dims(each);
+        *sparse.mutable_values() = typed(1, {std::int64_t(values.size())});
+        sparse.mutable_values()->set_name("c");
+        for (const float each : values) sparse.mutable_values()->add_float_data(each);
+        *sparse.mutable_indices() = typed(7, index_shape);
+        for (const std::int64_t each : indices) sparse.mutable_indices()->add_int64_data(each);
+        return made;
+    };
+    const auto dense = [](const onnx_maker& made) { return values_of<float>(made.read().body.constants.at("c")); };
+    EXPECT_THAT(dense(read({2, 3}, {1, 5}, {2}, {7, 8})), ElementsAre(0, 7, 0, 0, 0, 8));
+    EXPECT_THAT(dense(read({2, 3}, {0, 2, 1, 0}, {2, 2}, {7, 8})), ElementsAre(0, 0, 7, 8, 0, 0));
+    EXPECT_THAT(dense(read({2}, {}, {0}, {})), ElementsAre(0, 0));
+    expect_refused(read({2, 3}, {1, 6}, {2}, {7, 8}), "constant 'c'", "has the index 6 for a length of 6");
+    expect_refused(read({2, 3}, {0, 3, 1, 0}, {2, 2}, {7, 8}), "has the index 3 for a length of 3");
+    expect_refused(read({2, 3}, {-1}, {1}, {7}), "has the index -1");
+    expect_refused(read({2, 3}, {1, 2, 3}, {3}, {7, 8}), "has indices that do not fit its values");
+    // A file of some bytes cannot ask for a gigabyte.
+    expect_refused(read({1 << 14, 1 << 14}, {0}, {1}, {7}), "stand for too many elements");
+    expect_refused(read({std::int64_t{1} << 62, 1 << 14}, {0}, {1}, {7}), "stand for too many elements");
+}
+
+TEST(onnx_reader, lists_inputs_that_have_a_default) {
+    onnx_maker made = one_layer();
+    made.add_input("w", {2, 3});
+    const model read = made.read();
+    ASSERT_EQ(read.body.inputs.size(), 1u);
+    ASSERT_EQ(read.body.defaults.size(), 1u);
+    EXPECT_EQ(read.body.defaults[0].name, "w");
+    model given = read;
+    take_default(given, "w");
+    EXPECT_EQ(given.body.inputs.at(1).name, "w");
+    EXPECT_TRUE(given.body.defaults.empty());
+    EXPECT_FALSE(given.body.constants.contains("w"));
+    check(given);
+    EXPECT_THROW(take_default(given, "b"), error);
+    made.file.set_ir_version(3);  // there all constants had to be inputs
+    EXPECT_TRUE(made.read().body.defaults.empty());
 }
 
 TEST(onnx_reader, refuses_versions_that_it_does_not_know) {
@@ -233,8 +298,8 @@ TEST(onnx_reader, refuses_attributes_that_it_cannot_keep) {
     expect_refused(made, "node 'n0' (Gemm): has the attribute 'alpha' twice");
     made = one_layer();
     onnx_maker::set(*made.body().mutable_node(0), "alpha", 1.f);
-    made.body().mutable_node(0)->mutable_attribute(0)->set_type(11);
-    expect_refused(made, "attribute 'alpha': is of the kind SPARSE_TENSOR, which is not supported");
+    made.body().mutable_node(0)->mutable_attribute(0)->set_type(12);
+    expect_refused(made, "attribute 'alpha': is of the kind SPARSE_TENSORS, which is not supported");
     made = one_layer();
     onnx_maker::set(*made.body().mutable_node(0), "alpha", 2.f);
     made.body().mutable_node(0)->mutable_attribute(0)->set_type(2);

@@ -79,7 +79,8 @@ TEST(zip_map, refuses_nodes_that_take_its_maps) {
 TEST(zip_map, does_not_make_other_sequences_tensors) {
     onnx_maker made = with_zip_map(3);
     made.body().mutable_node(0)->set_op_type("Scaler");
-    EXPECT_THAT(refusal_of([&] { made.read(); }), HasSubstr("output 'y': is not a tensor"));
+    EXPECT_THAT(refusal_of([&] { made.read(); }),
+                HasSubstr("output 'y': is a sequence of something else than tensors"));
 }
 
 }  // namespace sluice::nn::zip_map_tests

@@ -105,7 +105,7 @@ TEST(config_pbtxt, refuses_other_fields_by_name_with_those_that_are_accepted) {
     EXPECT_THAT(why_not("backend: \"python\""), HasSubstr("'python' does not run here"));
     EXPECT_THAT(why_not("version_policy { latest { num_versions: 2 } }"), HasSubstr("num_versions: 1"));
     EXPECT_THAT(why_not("model_transaction_policy { decoupled: true }"), HasSubstr("decoupled: false"));
-    EXPECT_THAT(why_not("input { name: \"x\" data_type: TYPE_STRING }"), HasSubstr("TYPE_STRING"));
+    EXPECT_THAT(why_not("input { name: \"x\" data_type: TYPE_INVALID }"), HasSubstr("one of STRING, BOOL"));
     EXPECT_THAT(why_not("input { name: \"x\" data_type: TYPE_FP32 dims: -2 }"), HasSubstr("-1 for any length"));
     EXPECT_THAT(why_not("default_model_filename: \"../m.onnx\""), HasSubstr("default_model_filename"));
     EXPECT_THAT(why_not("default_model_filename: \"m.plan\""), HasSubstr("default_model_filename"));

@@ -34,10 +34,24 @@ struct reading {
         const std::vector<nn::value_info> inputs{{"x", type, std::vector<nn::dimension>(1)}};
         const std::vector<nn::value_info> outputs{{"y", type, std::vector<nn::dimension>(1)}};
         const auto all = std::as_bytes(std::span(bytes));
-        got = read_infer_message(all, read_infer_head(all), inputs, outputs, {nullptr, budget}, false);
+        got = read_infer_message(all, read_infer_head(all), inputs, outputs, {}, {nullptr, budget}, false);
     }
     reading(io::dtype type, const inference::ModelInferRequest& message) : reading(type, message.SerializeAsString()) {}
 };
+
+// The codes of the texts of "x".
+std::vector<std::int64_t> codes_in(const inference::ModelInferRequest& message) {
+    const std::vector<nn::value_info> inputs{{"x", io::dtype::i64, std::vector<nn::dimension>(1), true}};
+    const std::vector<nn::value_info> outputs{{"y", io::dtype::f32, std::vector<nn::dimension>(1)}};
+    const std::vector<std::string> known = {"red", "green"};
+    const std::string bytes = message.SerializeAsString();
+    const auto all = std::as_bytes(std::span(bytes));
+    const infer_message got =
+        read_infer_message(all, read_infer_head(all), inputs, outputs, nn::text_codes(known), {}, false);
+    std::vector<std::int64_t> made(got.inputs[0].bytes.size() / sizeof(std::int64_t));
+    std::memcpy(made.data(), got.inputs[0].bytes.data(), got.inputs[0].bytes.size());
+    return made;
+}
 
 void expect_refused(io::dtype type, const std::string& message, const std::string& why) {
     try {
@@ -70,6 +84,38 @@ void expect_elements(io::dtype type, const std::string& datatype, std::vector<T>
 }
 
 using contents = inference::InferTensorContents;
+
+TEST(grpc_message, texts_become_codes) {
+    inference::ModelInferRequest message;
+    inference::ModelInferRequest::InferInputTensor& x = *message.add_inputs();
+    x.set_name("x");
+    x.set_datatype("BYTES");
+    x.add_shape(3);
+    inference::ModelInferRequest raw = message;
+    raw.add_raw_input_contents(std::string("\3\0\0\0red\0\0\0\0\5\0\0\0green", 20));
+    EXPECT_THAT(codes_in(raw), ::testing::ElementsAre(0, -1, 1));
+    const auto refused = [](const inference::ModelInferRequest& wrong, const std::string& why) {
+        try {
+            static_cast<void>(codes_in(wrong));
+            ADD_FAILURE() << "it is read";
+        } catch (const refusal& is) {
+            EXPECT_THAT(is.what(), HasSubstr(why));
+        }
+    };
+    raw.mutable_raw_input_contents(0)->pop_back();
+    refused(raw, "the element 2 is cut off");
+    for (const char* const each : {"green", "", "red"}) x.mutable_contents()->add_bytes_contents(each);
+    EXPECT_THAT(codes_in(message), ::testing::ElementsAre(1, -1, 0));
+    x.set_shape(0, 4);
+    refused(message, "has more elements than the data");
+    x.set_shape(0, 2);
+    refused(message, "has 2 elements; the data has 3");
+    x.set_shape(0, 3);
+    x.mutable_contents()->add_int64_contents(1);
+    refused(message, "needs bytes_contents");
+    x.set_datatype("INT64");
+    refused(message, "the datatype is INT64; the model takes BYTES");
+}
 
 TEST(grpc_message, each_datatype_has_its_field) {
     expect_elements<std::int8_t>(io::dtype::i8, "INT8", {-128, 127}, [](contents& c) {

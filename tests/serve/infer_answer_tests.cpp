@@ -21,15 +21,19 @@ using ::testing::HasSubstr;
 // Gives y and z, of one type; is never run but in the trial, where it fails.
 class typed_model final : public testing::fake_model {
 public:
-    explicit typed_model(io::dtype type)
-        : outputs_{{"y", type, std::vector{testing::of(2)}}, {"z", type, std::vector{testing::of(2)}}} {}
+    explicit typed_model(io::dtype type, bool is_text = false)
+        : outputs_{{"y", type, std::vector{testing::of(2)}, is_text},
+                   {"z", type, std::vector{testing::of(2)}, is_text}},
+          texts_(std::vector<std::string>{"plain", "\"q\"", ""}) {}
     const std::vector<nn::value_info>& outputs() const noexcept override { return outputs_; }
+    const nn::text_codes& texts() const noexcept override { return texts_; }
     std::vector<nn::any_tensor> run(std::vector<nn::any_tensor>) const override {
         throw error(errc::unsupported, "this model is never run");
     }
 
 private:
     std::vector<nn::value_info> outputs_;
+    nn::text_codes texts_;
 };
 
 struct written {
@@ -39,8 +43,9 @@ struct written {
 
 // The answer with y, and also with z where its bytes are given; z is binary.
 template <typename T>
-written answer_of(io::dtype type, const std::vector<T>& y, const std::vector<T>& z = {}, const std::string& id = {}) {
-    const auto model = served_model::make("m", 3, std::make_shared<typed_model>(type), {});
+written answer_of(io::dtype type, const std::vector<T>& y, const std::vector<T>& z = {}, const std::string& id = {},
+                  bool is_text = false) {
+    const auto model = served_model::make("m", 3, std::make_shared<typed_model>(type, is_text), {});
     const auto view = [&](const std::vector<T>& values) {
         return tensor_view{type, tensor_shape(std::vector{values.size()}), std::as_bytes(std::span(values))};
     };
@@ -61,6 +66,14 @@ std::string data_of(io::dtype type, const std::vector<T>& values) {
     const std::string before = R"("data":[)";
     const auto begin = body.find(before) + before.size();
     return body.substr(begin, body.find(']', begin) - begin);
+}
+
+TEST(infer_answer, codes_become_texts) {
+    const written made = answer_of<std::int64_t>(io::dtype::i64, {1, 0, 2}, {0, 2}, {}, true);
+    ASSERT_TRUE(made.json_bytes);
+    EXPECT_THAT(made.body, HasSubstr(R"("datatype":"BYTES","shape":[3],"data":["\"q\"","plain",""]})"));
+    EXPECT_THAT(made.body, HasSubstr(R"("binary_data_size":13)"));
+    EXPECT_EQ(made.body.substr(*made.json_bytes), std::string("\5\0\0\0plain\0\0\0\0", 13));
 }
 
 TEST(infer_answer, has_the_numbers_of_each_type) {

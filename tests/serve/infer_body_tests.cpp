@@ -24,9 +24,12 @@ nn::value_info value(std::string name, io::dtype type) {
 // Takes x and y; gives z and w.
 struct reading {
     explicit reading(std::string text, std::optional<std::size_t> json_bytes = {}, io::dtype type = io::dtype::f32)
-        : body(std::move(text)) {
-        infer_body_reader(1 << 20).read(body, json_bytes, {value("x", type)},
-                                        {value("z", io::dtype::f32), value("w", io::dtype::f32)}, got);
+        : reading(std::move(text), json_bytes, value("x", type)) {}
+    reading(std::string text, std::optional<std::size_t> json_bytes, nn::value_info input) : body(std::move(text)) {
+        const std::vector<std::string> known = {"red", "green"};
+        infer_body_reader(1 << 20).read(body, json_bytes, {std::move(input)},
+                                        {value("z", io::dtype::f32), value("w", io::dtype::f32)}, nn::text_codes(known),
+                                        got);
     }
     template <typename T>
     std::vector<T> values(std::size_t input = 0) const {
@@ -48,6 +51,40 @@ TEST(infer_body, flat_and_nested_data_are_the_same) {
     EXPECT_THAT(nested.values<float>(), ElementsAre(1, 2.5f, -3, 400));
     EXPECT_EQ(nested.got.outputs.size(), 2U);
     EXPECT_FALSE(nested.got.outputs.front().is_binary);
+}
+
+// "x" is text.
+reading texts(const std::string& members, const std::string& binary = {}) {
+    nn::value_info input = value("x", io::dtype::i64);
+    input.is_text = true;
+    const std::string json = with_x(members);
+    return {json + binary, binary.empty() ? std::nullopt : std::optional(json.size()), input};
+}
+
+void expect_texts_refused(const std::string& members, const std::string& why, const std::string& binary = {}) {
+    try {
+        static_cast<void>(texts(members, binary));
+        ADD_FAILURE() << "is read";
+    } catch (const refusal& refused) {
+        EXPECT_THAT(refused.what(), HasSubstr(why));
+    }
+}
+
+TEST(infer_body, texts_become_codes) {
+    const std::string head = R"("datatype":"BYTES","shape":[1,2])";
+    EXPECT_THAT(texts(head + R"(,"data":["green","pink"])").values<std::int64_t>(), ElementsAre(1, -1));
+    EXPECT_THAT(texts(head + R"(,"data":[["red","red"]])").values<std::int64_t>(), ElementsAre(0, 0));
+    const std::string binary("\3\0\0\0red\0\0\0\0", 11), size = R"(,"parameters":{"binary_data_size":11})";
+    EXPECT_THAT(texts(head + size, binary).values<std::int64_t>(), ElementsAre(0, -1));
+    expect_texts_refused(head + R"(,"data":["green",1])", "is not a text");
+    expect_texts_refused(head + R"(,"data":["green"])", "has 2 elements; the data has 1");
+    expect_texts_refused(R"("datatype":"INT64","shape":[1,2],"data":[0,1])",
+                         "the datatype is INT64; the model takes BYTES");
+    expect_texts_refused(head + size, "the element 1 is cut off", std::string("\3\0\0\0red\1\0\0\0", 11));
+    expect_texts_refused(head + size, "the element 0 is cut off", std::string("\xff\xff\xff\xffred\0\0\0\0", 11));
+    expect_texts_refused(R"("datatype":"BYTES","shape":[1,1])" + size, "the data has more", binary);
+    expect_texts_refused(R"("datatype":"BYTES","shape":[1,4])" + size, "has more elements than the data", binary);
+    expect_texts_refused(R"("datatype":"BYTES","shape":[4611686018427387904,4])" + size, "is too large", binary);
 }
 
 TEST(infer_body, members_come_in_any_order) {
@@ -238,9 +275,9 @@ TEST(infer_body, one_reader_reads_right_bodies_after_wrong_ones) {
     const std::vector<nn::value_info> inputs{value("x", io::dtype::f32)}, outputs{value("z", io::dtype::f32)};
     std::string deep(200'000, '['), wrong = with_x(x + R"(,"data":[1,"a"])"), right = with_x(x + R"(,"data":[1,2])");
     for (int i = 0; i < 3; ++i) {
-        EXPECT_THROW(reader.read(deep, {}, inputs, outputs, to), refusal);
-        EXPECT_THROW(reader.read(wrong, {}, inputs, outputs, to), refusal);
-        reader.read(right, {}, inputs, outputs, to);
+        EXPECT_THROW(reader.read(deep, {}, inputs, outputs, {}, to), refusal);
+        EXPECT_THROW(reader.read(wrong, {}, inputs, outputs, {}, to), refusal);
+        reader.read(right, {}, inputs, outputs, {}, to);
         EXPECT_EQ(to.inputs.front().bytes.size(), 8U);
     }
 }

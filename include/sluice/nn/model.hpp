@@ -36,7 +36,7 @@ struct value_info {
     std::string name;                             // as in the file
     io::dtype type = io::dtype::f32;              // of the elements
     std::optional<std::vector<dimension>> shape;  // none: not even the number of dimensions is known
-    bool is_text = false;                         // the elements, i64, are numbers of texts: model::texts
+    bool is_text = false;                         // the elements, i64, are codes of texts: model::texts
 };
 
 // A tensor that the network contains: row-major, little-endian. Copies share the bytes.
@@ -44,7 +44,7 @@ struct constant {
     io::dtype type = io::dtype::f32;           // of the elements
     std::vector<std::size_t> shape;            // row-major; empty: one element
     std::shared_ptr<const std::string> bytes;  // the elements of this type and shape, and no more
-    bool is_text = false;                      // the elements, i64, are numbers of texts: model::texts
+    bool is_text = false;                      // the elements, i64, are codes of texts: model::texts
 
     // The number of elements. Costs O(1).
     std::size_t elements() const noexcept { return bytes->size() / io::size_of(type); }
@@ -98,10 +98,10 @@ struct model {
     // The version of each domain's operators for which the network was written.
     std::map<std::string, std::int64_t, std::less<>> opsets;
     std::string producer;  // "pytorch 2.11", or empty
-    // The texts that the network knows, such as categories and labels. It computes with their numbers, which are their
-    // places here. Any other text is the number -1. See texts.hpp.
+    // The texts that the network knows, such as categories and labels. It computes with their codes, which are their
+    // places here. Any other text has the code -1. See text_codes.hpp.
     std::vector<std::string> texts;
-    graph body;            // the network's graph
+    graph body;  // the network's graph
 };
 
 // How messages call a node: `node "fc1" (Gemm)`, or for one without a name, `node 3 (Gemm)`, counted from 0. Costs

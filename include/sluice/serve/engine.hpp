@@ -11,6 +11,7 @@
 #include "sluice/nn/any_tensor.hpp"
 #include "sluice/nn/model.hpp"
 #include "sluice/nn/row_independence.hpp"
+#include "sluice/nn/text_codes.hpp"
 #include "sluice/serve/gpu_memory.hpp"
 #include "sluice/serve/model_config.hpp"
 #include "sluice/serve/model_files.hpp"
@@ -26,6 +27,11 @@ public:
     virtual const std::vector<nn::value_info>& inputs() const noexcept = 0;
     // The outputs, in the order in which run gives them. Costs O(1).
     virtual const std::vector<nn::value_info>& outputs() const noexcept = 0;
+    // The codes of inputs and outputs that are texts (value_info::is_text). Costs O(1).
+    virtual const nn::text_codes& texts() const noexcept {
+        static const nn::text_codes none;
+        return none;
+    }
     // Whether the rows of a batch are proven to be computed independently of each other, or what is in the way. The
     // server joins the rows of several requests only where they are, or where the configuration says so. Costs O(1).
     virtual const nn::row_independence& rows() const noexcept = 0;

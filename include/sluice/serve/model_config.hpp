@@ -41,6 +41,7 @@ struct configured_tensor {
     std::string name;                // in the network
     io::dtype type;                  // of its elements
     std::vector<std::int64_t> dims;  // -1: any length
+    bool is_text = false;            // the elements are texts; `type` says nothing then
 };
 
 // The inputs or the outputs that a configuration names.

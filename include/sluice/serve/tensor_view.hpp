@@ -52,7 +52,7 @@ struct tensor_view {
 
 // The Open Inference Protocol's name of a type: "FP32", "BOOL".
 std::string_view datatype_of(io::dtype type) noexcept;
-// The reverse. Empty for a name that is unknown, and for BYTES: tensors of text are not supported.
+// The reverse. Empty for a name that is unknown, and for BYTES: texts are codes in a model.
 std::optional<io::dtype> dtype_of_datatype(std::string_view name) noexcept;
 // "FP32, FP64, ...": for messages.
 std::string known_datatypes();

@@ -78,15 +78,12 @@ struct scan_output {
         in.set_output(output, stacked(in, parts, in.axis(axis, parts[0].shape().size() + 1)));
     }
 
-private:
-    // Without rounds only the inner graph's declaration has the shape of a part.
+    // Without rounds only the inner graph's declaration has the shape of a part. A length that it does not say is 0, as
+    // in ONNX Runtime: there are no elements anyway.
     static lengths empty_shape(const node_call& in, const value_info& declared, std::int64_t axis) {
         lengths made;
-        if (!declared.shape) in.refuse_unsupported("runs no round, so the shape of an output is not known");
-        for (const dimension& each : *declared.shape) {
-            if (!each.length) in.refuse_unsupported("runs no round, so the shape of an output is not known");
-            made.push_back(*each.length);
-        }
+        if (!declared.shape) return {0};
+        for (const dimension& each : *declared.shape) made.push_back(each.length.value_or(0));
         made.insert(made.begin() + static_cast<std::ptrdiff_t>(in.axis(axis, made.size() + 1)), 0);
         return made;
     }
@@ -276,7 +273,23 @@ void scan_batches(node_call& in) {
             std::byte* zeros = nullptr;
             nothing = any_tensor::make_on_host(each[k].parts[0].type(), each[k].parts[0].shape(), zeros);
         }
-        if (!nothing) in.refuse_unsupported("runs no round, so the shape of an output is not known");
+        const value_info& declared = of.body.outputs[of.states + k];
+        if (!nothing) {
+            // No round says what a part is, so the declaration does. Without parts a length that it leaves out is 0.
+            const bool is_known = declared.shape && std::ranges::all_of(*declared.shape, [](const dimension& each) {
+                                      return each.length.has_value();
+                                  });
+            if (!is_known && longest != 0)
+                in.refuse_unsupported("runs no round, so the shape of an output is not known");
+            lengths shape = scan_output::empty_shape(in, declared, 0);
+            if (longest == 0) {
+                shape.insert(shape.begin(), batch);
+                in.make_output(of.states + k, declared.type, shape);
+                continue;
+            }
+            std::byte* zeros = nullptr;
+            nothing = any_tensor::make_on_host(declared.type, {shape.begin() + 1, shape.end()}, zeros);
+        }
         scan_output all_batches;
         for (auto& each : outputs) {
             each[k].parts.resize(longest, nothing);

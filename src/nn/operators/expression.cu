@@ -78,9 +78,14 @@ void launch_as(const node_call& in, const expression_program& program, const std
          {part(outputs, 0), part(outputs, 1), part(outputs, 2), part(outputs, 3)});
 }
 
-// Neighbouring dimensions in which all inputs move alike become one.
-void set_strides(const node_call& in, expression_program& program, const lengths& shape,
-                 const std::vector<any_tensor>& inputs) {
+// Dimensions, and the strides of each input in them, 0 where it is broadcast. Neighbours in which all inputs move alike
+// are one dimension.
+struct merged_dimensions {
+    lengths length;
+    std::vector<lengths> strides;
+};
+
+merged_dimensions merge(const lengths& shape, const std::vector<any_tensor>& inputs) {
     std::vector<lengths> strides;
     for (const any_tensor& each : inputs) {
         lengths own = strides_of(each.shape()), made(shape.size(), 0);
@@ -89,34 +94,78 @@ void set_strides(const node_call& in, expression_program& program, const lengths
         }
         strides.push_back(std::move(made));
     }
-    lengths merged;
-    std::vector<lengths> merged_strides(inputs.size());
+    merged_dimensions merged{.length = {}, .strides = std::vector<lengths>(inputs.size())};
     for (std::size_t d = 0; d < shape.size(); ++d) {
         if (shape[d] == 1) continue;
-        const bool continues = !merged.empty() && std::ranges::all_of(strides, [&](const lengths& of) {
+        const bool continues = !merged.length.empty() && std::ranges::all_of(strides, [&](const lengths& of) {
             const std::size_t k = static_cast<std::size_t>(&of - strides.data());
-            return merged_strides[k].back() == of[d] * shape[d];
+            return merged.strides[k].back() == of[d] * shape[d];
         });
         if (continues) {
-            merged.back() *= shape[d];
-            for (std::size_t k = 0; k < strides.size(); ++k) merged_strides[k].back() = strides[k][d];
+            merged.length.back() *= shape[d];
+            for (std::size_t k = 0; k < strides.size(); ++k) merged.strides[k].back() = strides[k][d];
         } else {
-            merged.push_back(shape[d]);
-            for (std::size_t k = 0; k < strides.size(); ++k) merged_strides[k].push_back(strides[k][d]);
+            merged.length.push_back(shape[d]);
+            for (std::size_t k = 0; k < strides.size(); ++k) merged.strides[k].push_back(strides[k][d]);
         }
     }
-    if (merged.size() > expression_program::max_rank) in.refuse_unsupported("broadcasts in more than 6 dimensions");
-    program.rank = static_cast<std::uint8_t>(merged.size());
-    std::ranges::copy(merged, program.lengths);
+    return merged;
+}
+
+bool fits(const merged_dimensions& of) { return of.length.size() <= expression_program::max_rank; }
+
+void set_strides(expression_program& program, const merged_dimensions& merged, const std::vector<any_tensor>& inputs) {
+    program.rank = static_cast<std::uint8_t>(merged.length.size());
+    std::ranges::copy(merged.length, program.lengths);
     for (std::size_t k = 0; k < inputs.size(); ++k) {
-        std::ranges::copy(merged_strides[k], program.from_strides[k]);
+        std::ranges::copy(merged.strides[k], program.from_strides[k]);
         program.is_dense[k] = inputs[k].elements() == program.count;
     }
+}
+
+number_kind kind_of(io::dtype type) {
+    if (type == io::dtype::f64) return number_kind::f64;
+    if (is_float(type)) return number_kind::f32;
+    return type == io::dtype::u64 ? number_kind::u64 : number_kind::i64;
+}
+
+void launch_part(const node_call& in, const expression_part& part, const std::vector<any_tensor>& outputs,
+                 const std::vector<std::uint8_t>& values);
+
+// A tensor of this shape with x's elements, repeated where x is broadcast. Copies repeat as many of the last dimensions
+// as one program can.
+any_tensor written_out(const node_call& in, const any_tensor& x, const lengths& shape) {
+    lengths now = x.shape();
+    now.insert(now.begin(), shape.size() - now.size(), 1);
+    any_tensor made = x.with_shape(now);
+    while (made.shape() != shape) {
+        lengths next = made.shape();
+        for (std::size_t d = shape.size(); d-- > 0;) {
+            const std::size_t before = std::exchange(next[d], shape[d]);
+            if (fits(merge(next, {made}))) continue;
+            next[d] = before;
+            break;
+        }
+        expression_part copy;
+        copy.inputs = {made};
+        copy.kind = kind_of(x.type());
+        copy.shape = next;
+        any_tensor written = in.make(x.type(), next);
+        launch_part(in, copy, {written}, {0});
+        made = std::move(written);
+    }
+    return made;
 }
 
 // Carries out the part; the outputs get these values of it.
 void launch_part(const node_call& in, const expression_part& part, const std::vector<any_tensor>& outputs,
                  const std::vector<std::uint8_t>& values) {
+    const merged_dimensions merged = merge(part.shape, part.inputs);
+    if (!fits(merged)) {
+        expression_part dense = part;
+        for (any_tensor& each : dense.inputs) each = written_out(in, each, part.shape);
+        return launch_part(in, dense, outputs, values);
+    }
     expression_program program;
     program.count = product_of(part.shape);
     program.inputs = static_cast<std::uint16_t>(part.inputs.size());
@@ -134,7 +183,7 @@ void launch_part(const node_call& in, const expression_part& part, const std::ve
                               : expression_program::step{what, in_register(a), in_register(b), in_register(c)};
     }
     std::ranges::copy(part.constants, program.constants);
-    set_strides(in, program, part.shape, part.inputs);
+    set_strides(program, merged, part.inputs);
     for (std::size_t k = 0; k < part.inputs.size(); ++k) {
         if (part.inputs[k].elements() != 0 && in.read<void>(part.inputs[k]) == nullptr)
             throw error(errc::invalid_argument, "an expression reads a value that has no memory", {in.name()});

@@ -15,7 +15,9 @@ namespace {
 
 void constant_node(node_call& in) {
     if (in.what().attributes.size() != 1) in.refuse("has to have one attribute, its value");
-    if (const nn::constant* const given = in.tensor_attribute("value")) return in.set_output(0, any_tensor(*given));
+    for (const std::string_view name : {"value", "sparse_value"}) {
+        if (const nn::constant* const given = in.tensor_attribute(name)) return in.set_output(0, any_tensor(*given));
+    }
     if (in.has("value_float")) return in.set_output(0, any_tensor(std::vector{in.real("value_float", 0)}, {}));
     if (in.has("value_int")) return in.set_output(0, any_tensor(std::vector{in.integer("value_int", 0)}, {}));
     if (in.has("value_floats")) {
@@ -26,7 +28,7 @@ void constant_node(node_call& in) {
         const integers values = in.integer_list("value_ints");
         return in.set_output(0, any_tensor(values, {values.size()}));
     }
-    in.refuse_unsupported("is a sparse tensor or text, which are not supported");
+    in.refuse_unsupported("is text, which the reader of ONNX files replaces by numbers");
 }
 
 // --- from shapes to numbers --------------------------------------------------------------------------------------

@@ -11,6 +11,7 @@
 
 #include "serve/grpc/wire_writer.hpp"
 #include "serve/request_checks.hpp"
+#include "serve/text_elements.hpp"
 
 namespace sluice::serve {
 namespace {
@@ -59,10 +60,10 @@ void add_place(wire_writer& to, const output_place& place, std::size_t bytes) {
     if (place.offset != 0) add_count("shared_memory_offset", place.offset);
 }
 
-void add_output(wire_writer& to, const std::string& name, const tensor_view& from, const output_place& place) {
+void add_output(wire_writer& to, const nn::value_info& info, const tensor_view& from, const output_place& place) {
     wire_writer tensor, shape;
-    tensor.add_bytes(tensor_field::name, name);
-    tensor.add_bytes(tensor_field::datatype, datatype_of(from.type));
+    tensor.add_bytes(tensor_field::name, info.name);
+    tensor.add_bytes(tensor_field::datatype, datatype_of(info));
     for (const std::size_t each : from.shape.lengths()) shape.add_varint(each);
     if (from.shape.rank() != 0) tensor.add_bytes(tensor_field::shape, shape.text());
     if (place.region) add_place(tensor, place, from.bytes.size());
@@ -113,7 +114,8 @@ private:
 }  // namespace
 
 grpc::Slice write_infer_answer(const served_model& model, std::string_view id, const infer_message& request,
-                               std::span<const tensor_view> outputs, bool is_streamed) {
+                               std::span<const tensor_view> computed, bool is_streamed) {
+    const protocol_outputs outputs(model.network(), computed);
     wire_writer head;
     head.add_bytes(response_field::model_name, model.name());
     head.add_bytes(response_field::model_version, std::to_string(model.version()));
@@ -126,7 +128,7 @@ grpc::Slice write_infer_answer(const served_model& model, std::string_view id, c
     std::size_t raw_bytes = 0;
     for (const auto& [index, place] : request.outputs) {
         const tensor_view& from = outputs[index];
-        add_output(head, model.network().outputs()[index].name, from, place);
+        add_output(head, model.network().outputs()[index], from, place);
         const std::size_t size = place.region ? 0 : from.bytes.size();
         raw_bytes += 1 + length_of_varint(size) + size;
     }

@@ -10,6 +10,7 @@
 #include "serve/grpc/tensor_contents.hpp"
 #include "serve/grpc/wire_reader.hpp"
 #include "serve/request_checks.hpp"
+#include "serve/text_elements.hpp"
 #include "sluice/serve/refusal.hpp"
 
 namespace sluice::serve {
@@ -91,12 +92,13 @@ private:
 class message_reading {
 public:
     message_reading(std::span<const std::byte> from, const infer_head& head, const std::vector<nn::value_info>& inputs,
-                    const std::vector<nn::value_info>& outputs, const shared_memory_access& shared_memory,
-                    bool is_streamed)
+                    const std::vector<nn::value_info>& outputs, const nn::text_codes& texts,
+                    const shared_memory_access& shared_memory, bool is_streamed)
         : from_(from),
           head_(head),
           inputs_(inputs),
           outputs_(outputs),
+          texts_(texts),
           shared_memory_(shared_memory),
           is_streamed_(is_streamed),
           raw_(from),
@@ -157,11 +159,32 @@ private:
         is_there_[index] = true;
         tensor_view& to = to_.inputs[index];
         const region_parameters region = from.region.read([&] { return tensor_words("input", from.name); });
-        const auto type = dtype_of_datatype(from.datatype);
-        to.type = type ? *type : require_datatype(from.datatype, tensor_words("input", from.name));
+        const bool is_text = inputs_[index].is_text;
+        const auto type = is_text ? std::nullopt : dtype_of_datatype(from.datatype);
+        to.type = type ? *type : require_datatype_of(inputs_[index], from.datatype, tensor_words("input", from.name));
         if (from.is_negative || from.is_beyond_rank) refuse_shape(from);
         to.shape = from.shape;
-        to.bytes = bytes_of(from, to.type, region);
+        to.bytes = is_text ? codes_of(from, region) : bytes_of(from, to.type, region);
+    }
+
+    std::span<const std::byte> codes_of(const input_tensor& from, const region_parameters& region) {
+        const std::string where = tensor_words("input", from.name);
+        if (!to_.decoded) to_.decoded = std::make_unique<decoded_elements>();
+        const std::size_t bytes = bytes_of_codes(from.shape, where);
+        const auto room = [&](std::size_t elements_at_least) {
+            if (bytes / sizeof(std::int64_t) > elements_at_least)
+                refuse_request(where + ": the shape " + to_string(from.shape) + " has more elements than the data");
+            return to_.decoded->add(shared_memory_.budget, bytes);
+        };
+        if (region.is_empty() && head_.raw_contents == 0) {
+            const std::span<std::byte> made = room(from.contents.texts());
+            from.contents.write_codes(made, texts_, from.shape, where);
+            return made;
+        }
+        const std::span<const std::byte> elements = bytes_of(from, io::dtype::u8, region);
+        const std::span<std::byte> made = room(elements.size() / sizeof(std::uint32_t));
+        write_codes(made, elements, texts_, from.shape, where);
+        return made;
     }
 
     [[noreturn]] static void refuse_shape(const input_tensor& from) {
@@ -216,6 +239,7 @@ private:
     const infer_head& head_;
     const std::vector<nn::value_info>& inputs_;
     const std::vector<nn::value_info>& outputs_;
+    const nn::text_codes& texts_;
     const shared_memory_access& shared_memory_;
     const bool is_streamed_;
     raw_contents raw_;
@@ -262,8 +286,9 @@ infer_head read_infer_head(std::span<const std::byte> from) {
 
 infer_message read_infer_message(std::span<const std::byte> from, const infer_head& head,
                                  const std::vector<nn::value_info>& inputs, const std::vector<nn::value_info>& outputs,
-                                 const shared_memory_access& shared_memory, bool is_streamed) {
-    return message_reading(from, head, inputs, outputs, shared_memory, is_streamed).read();
+                                 const nn::text_codes& texts, const shared_memory_access& shared_memory,
+                                 bool is_streamed) {
+    return message_reading(from, head, inputs, outputs, texts, shared_memory, is_streamed).read();
 }
 
 }  // namespace sluice::serve

@@ -13,6 +13,7 @@
 
 #include "serve/shared_tensors.hpp"
 #include "sluice/nn/model.hpp"
+#include "sluice/nn/text_codes.hpp"
 #include "sluice/serve/request_budget.hpp"
 #include "sluice/serve/tensor_view.hpp"
 
@@ -64,6 +65,7 @@ infer_head read_infer_head(std::span<const std::byte> from);
 // Inputs fit the model by name; whether their types and shapes do, the model says.
 infer_message read_infer_message(std::span<const std::byte> from, const infer_head& head,
                                  const std::vector<nn::value_info>& inputs, const std::vector<nn::value_info>& outputs,
-                                 const shared_memory_access& shared_memory, bool is_streamed);
+                                 const nn::text_codes& texts, const shared_memory_access& shared_memory,
+                                 bool is_streamed);
 
 }  // namespace sluice::serve

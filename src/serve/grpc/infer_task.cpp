@@ -73,7 +73,7 @@ void infer_task::submit(const std::shared_ptr<infer_task>& self, lent_thread& th
         model_ = state_->models.find(head_.model_name, version_of(head_.model_version));
         if (message().size() > most_read_of_refused) model_->require_room(*this);
         request_ = read_infer_message(message(), head_, model_->network().inputs(), model_->network().outputs(),
-                                      shared_memory, is_streamed_);
+                                      model_->network().texts(), shared_memory, is_streamed_);
         inputs = std::move(request_.inputs);
         timeout = request_.timeout;
         priority = request_.priority;

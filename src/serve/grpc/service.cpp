@@ -18,6 +18,7 @@
 #include "serve/grpc/status.hpp"
 #include "serve/grpc/stream_reactor.hpp"
 #include "serve/request_checks.hpp"
+#include "serve/text_elements.hpp"
 #include "sluice/base/printable.hpp"
 
 namespace sluice::serve {
@@ -25,7 +26,7 @@ namespace {
 
 void add_tensor(inference::ModelMetadataResponse::TensorMetadata& to, const nn::value_info& from) {
     to.set_name(from.name);
-    to.set_datatype(std::string(datatype_of(from.type)));
+    to.set_datatype(std::string(datatype_of(from)));
     if (!from.shape) return;
     for (const nn::dimension& each : *from.shape)
         to.add_shape(each.length ? static_cast<std::int64_t>(*each.length) : -1);

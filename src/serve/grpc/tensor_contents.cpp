@@ -248,4 +248,24 @@ std::span<const std::byte> contents_reader::read_whole(io::dtype type, decoded_e
     return made;
 }
 
+void contents_reader::write_codes(std::span<std::byte> to, const nn::text_codes& codes, const tensor_shape& shape,
+                                  const std::string& where) const {
+    for (std::size_t i = 0; i < fields; ++i) {
+        if (i != text_field && parts_[i].count != 0)
+            refuse_request(where + " has " + filled_fields() + "; the datatype BYTES needs " + kinds[text_field].name +
+                           ", or raw_input_contents");
+    }
+    const std::size_t count = to.size() / sizeof(std::int64_t);
+    if (texts() != count) {
+        refuse_request(where + ": the shape " + to_string(shape) + " has " + std::to_string(count) +
+                       " elements; the data has " + std::to_string(texts()));
+    }
+    std::size_t at = 0;
+    each_chunk(text_field, [&](std::span<const std::byte> text) {
+        const std::int64_t code = codes.code_of({reinterpret_cast<const char*>(text.data()), text.size()});
+        std::memcpy(to.data() + at, &code, sizeof(code));
+        at += sizeof(code);
+    });
+}
+
 }  // namespace sluice::serve

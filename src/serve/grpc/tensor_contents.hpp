@@ -12,7 +12,9 @@
 
 #include "serve/grpc/wire_reader.hpp"
 #include "sluice/io/dtype.hpp"
+#include "sluice/nn/text_codes.hpp"
 #include "sluice/serve/request_budget.hpp"
+#include "sluice/serve/tensor_view.hpp"
 
 namespace sluice::serve {
 
@@ -45,7 +47,14 @@ public:
         return bytes;
     }
 
+    // How many texts there are.
+    std::size_t texts() const noexcept { return parts_[text_field].count; }
+    // Writes the codes of the texts to `to`, which has room for as many as the shape has.
+    void write_codes(std::span<std::byte> to, const nn::text_codes& codes, const tensor_shape& shape,
+                     const std::string& where) const;
+
 private:
+    static constexpr std::size_t text_field = 8;
     static constexpr std::size_t fields = 9;  // by their numbers, from 1
 
     struct part {

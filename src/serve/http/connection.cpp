@@ -413,7 +413,7 @@ void connection::handle_infer() {
         model_ = loop_->state().models.find(route_.model, route_.version);
         if (message_.body.size() > most_read_of_refused) model_->require_room(*this);
         loop_->reader().read(message_.body, message_.json_bytes, model_->network().inputs(),
-                             model_->network().outputs(), request_);
+                             model_->network().outputs(), model_->network().texts(), request_);
         require_same_model(request_, route_);
         inputs.swap(request_.inputs);
         timeout = request_.timeout;

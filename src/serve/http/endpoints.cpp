@@ -12,6 +12,7 @@
 #include "serve/http/region_endpoints.hpp"
 #include "serve/metrics.hpp"
 #include "serve/request_checks.hpp"
+#include "serve/text_elements.hpp"
 #include "serve/triton_config.hpp"
 #include "sluice/base/printable.hpp"
 
@@ -38,7 +39,7 @@ json shape_of(const nn::value_info& value) {
 json tensors_of(const std::vector<nn::value_info>& values) {
     json all = json::array();
     for (const nn::value_info& each : values)
-        all.push_back({{"name", each.name}, {"datatype", datatype_of(each.type)}, {"shape", shape_of(each)}});
+        all.push_back({{"name", each.name}, {"datatype", datatype_of(each)}, {"shape", shape_of(each)}});
     return all;
 }
 

@@ -7,6 +7,7 @@
 #include <cstring>
 #include <type_traits>
 
+#include "serve/text_elements.hpp"
 #include "sluice/base/printable.hpp"
 
 namespace sluice::serve {
@@ -50,6 +51,14 @@ void append_bools(std::string& to, const tensor_view& from) {
     }
 }
 
+void append_texts(std::string& to, const tensor_view& from) {
+    bool is_first = true;
+    each_text(from.bytes, [&](std::string_view text) {
+        if (!std::exchange(is_first, false)) to += ',';
+        append_json_text(to, text);
+    });
+}
+
 void append_data(std::string& to, const tensor_view& from, const std::string& name) {
     switch (from.type) {
         case io::dtype::f16: return append_elements<half, float>(to, from, name);
@@ -80,11 +89,12 @@ void append_place(std::string& to, const output_place& place, std::size_t bytes)
     to += "}}";
 }
 
-void append_output(std::string& to, const tensor_view& from, const std::string& name, const chosen_output& how) {
+void append_output(std::string& to, const tensor_view& from, const nn::value_info& info, const chosen_output& how) {
+    const std::string& name = info.name;
     to += R"({"name":)";
     append_json_text(to, name);
     to += R"(,"datatype":")";
-    to += datatype_of(from.type);
+    to += datatype_of(info);
     to += R"(","shape":[)";
     for (std::size_t i = 0; i < from.shape.rank(); ++i) {
         if (i != 0) to += ',';
@@ -101,7 +111,11 @@ void append_output(std::string& to, const tensor_view& from, const std::string& 
         return;
     }
     to += R"(],"data":[)";
-    append_data(to, from, name);
+    if (info.is_text) {
+        append_texts(to, from);
+    } else {
+        append_data(to, from, name);
+    }
     to += "]}";
 }
 
@@ -126,7 +140,8 @@ void append_json_text(std::string& to, std::string_view text) {
 }
 
 std::optional<std::size_t> write_infer_answer(std::string& to, const served_model& model, const infer_body& request,
-                                              std::span<const tensor_view> outputs) {
+                                              std::span<const tensor_view> computed) {
+    const protocol_outputs outputs(model.network(), computed);
     to.clear();
     to += R"({"model_name":)";
     append_json_text(to, model.name());
@@ -141,7 +156,7 @@ std::optional<std::size_t> write_infer_answer(std::string& to, const served_mode
     bool is_first = true, has_binary = false;
     for (const chosen_output& each : request.outputs) {
         if (!std::exchange(is_first, false)) to += ',';
-        append_output(to, outputs[each.index], model.network().outputs()[each.index].name, each);
+        append_output(to, outputs[each.index], model.network().outputs()[each.index], each);
         has_binary = has_binary || each.is_binary;
     }
     to += "]}";

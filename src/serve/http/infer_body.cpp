@@ -11,6 +11,7 @@
 
 #include "serve/http/json_numbers.hpp"
 #include "serve/request_checks.hpp"
+#include "serve/text_elements.hpp"
 #include "sluice/base/printable.hpp"
 #include "sluice/serve/refusal.hpp"
 
@@ -56,11 +57,13 @@ void read_object(dom::object from, const std::string& where, const Read& read) {
 class body_reading {
 public:
     body_reading(std::string_view binary, bool has_binary, const std::vector<nn::value_info>& inputs,
-                 const std::vector<nn::value_info>& outputs, const shared_memory_access& shared_memory, infer_body& to)
+                 const std::vector<nn::value_info>& outputs, const nn::text_codes& texts,
+                 const shared_memory_access& shared_memory, infer_body& to)
         : binary_(std::as_bytes(std::span(binary))),
           has_binary_(has_binary),
           inputs_(inputs),
           outputs_(outputs),
+          texts_(texts),
           shared_memory_(shared_memory),
           to_(to),
           numbers_at_(inputs.size(), is_missing) {
@@ -190,27 +193,43 @@ private:
         if (!found.datatype) refuse(where + " has no 'datatype'");
         if (!found.shape) refuse(where + " has no 'shape'");
         tensor_view& to = to_.inputs[index];
-        to.type = require_datatype(*found.datatype, where);
+        to.type = require_datatype_of(inputs_[index], *found.datatype, where);
         to.shape = read_shape(*found.shape, where);
         if (!found.region.is_empty()) {
             if (found.data || found.binary_size)
                 refuse(where + " is in shared memory, but has 'data' or 'binary_data_size' too");
-            to.bytes = to_.shared->read(shared_memory_, found.region, where);
-            numbers_at_[index] = is_elsewhere;
-            return;
+            return take_elements(index, to_.shared->read(shared_memory_, found.region, where), where);
         }
         if (found.data.has_value() == found.binary_size.has_value()) {
             refuse(where + (found.data ? " has both 'data' and 'binary_data_size'"
                                        : " has neither 'data' nor the parameter 'binary_data_size'"));
         }
-        if (found.binary_size) {
-            to.bytes = take_binary(*found.binary_size, where);
-            numbers_at_[index] = is_elsewhere;
+        if (found.binary_size) return take_elements(index, take_binary(*found.binary_size, where), where);
+        begin_numbers(index);
+        if (inputs_[index].is_text) return append_codes(to_.numbers, to.shape, *found.data, texts_, where);
+        append_numbers(to_.numbers, to.type, to.shape, *found.data, where);
+    }
+
+    void begin_numbers(std::size_t input) {
+        to_.numbers.resize((to_.numbers.size() + 15) / 16 * 16);
+        numbers_at_[input] = to_.numbers.size();
+    }
+
+    // Elements that are not JSON.
+    void take_elements(std::size_t input, std::span<const std::byte> elements, const std::string& where) {
+        tensor_view& to = to_.inputs[input];
+        if (!inputs_[input].is_text) {
+            to.bytes = elements;
+            numbers_at_[input] = is_elsewhere;
             return;
         }
-        to_.numbers.resize((to_.numbers.size() + 15) / 16 * 16);
-        numbers_at_[index] = to_.numbers.size();
-        append_numbers(to_.numbers, to.type, to.shape, *found.data, where);
+        // Each text takes 4 bytes at least, so what comes bounds what is made.
+        const std::size_t bytes = bytes_of_codes(to.shape, where);
+        if (bytes / 2 > elements.size())
+            refuse(where + ": the shape " + to_string(to.shape) + " has more elements than the data");
+        begin_numbers(input);
+        to_.numbers.resize(numbers_at_[input] + bytes);
+        write_codes(std::span(to_.numbers).subspan(numbers_at_[input]), elements, texts_, to.shape, where);
     }
 
     tensor_shape read_shape(dom::array from, const std::string& where) {
@@ -301,6 +320,7 @@ private:
     std::size_t binary_taken_ = 0;
     const std::vector<nn::value_info>& inputs_;
     const std::vector<nn::value_info>& outputs_;
+    const nn::text_codes& texts_;
     const shared_memory_access& shared_memory_;
     infer_body& to_;
     std::vector<std::size_t> numbers_at_;  // of each input: in to_.numbers
@@ -340,7 +360,7 @@ infer_body_reader::~infer_body_reader() = default;
 
 void infer_body_reader::read(std::string& body, std::optional<std::size_t> json_bytes,
                              const std::vector<nn::value_info>& inputs, const std::vector<nn::value_info>& outputs,
-                             infer_body& to) {
+                             const nn::text_codes& texts, infer_body& to) {
     to.clear();
     const std::size_t length = json_bytes.value_or(body.size());
     if (length > body.size()) {
@@ -358,7 +378,7 @@ void infer_body_reader::read(std::string& body, std::optional<std::size_t> json_
     if (failure == simdjson::MEMALLOC) throw std::bad_alloc();
     if (failure != simdjson::SUCCESS) refuse("the body is no JSON: " + std::string(simdjson::error_message(failure)));
     const std::string_view binary = std::string_view(body).substr(length);
-    body_reading(binary, json_bytes.has_value(), inputs, outputs, shared_memory_, to).read(document);
+    body_reading(binary, json_bytes.has_value(), inputs, outputs, texts, shared_memory_, to).read(document);
     if (length > kept_json_bytes) parser_ = std::make_unique<parser>();
 }
 

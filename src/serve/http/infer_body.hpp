@@ -12,6 +12,7 @@
 
 #include "serve/shared_tensors.hpp"
 #include "sluice/nn/model.hpp"
+#include "sluice/nn/text_codes.hpp"
 #include "sluice/serve/tensor_view.hpp"
 
 namespace sluice::serve {
@@ -43,10 +44,10 @@ public:
     ~infer_body_reader();
 
     // `json_bytes`: the length of the JSON at the body's beginning; none: the body is JSON. The body's contents stay as
-    // they are; its capacity may grow. Throws refusal (bad_request) that says where the body is wrong. Inputs fit the
-    // model by name; whether their types and shapes do, the model says (require_inputs).
+    // they are; its capacity may grow. `texts`: the model's. Throws refusal (bad_request) that says where the body is
+    // wrong. Inputs fit the model by name; whether their types and shapes do, the model says (require_inputs).
     void read(std::string& body, std::optional<std::size_t> json_bytes, const std::vector<nn::value_info>& inputs,
-              const std::vector<nn::value_info>& outputs, infer_body& to);
+              const std::vector<nn::value_info>& outputs, const nn::text_codes& texts, infer_body& to);
 
 private:
     struct parser;

@@ -6,6 +6,7 @@
 #include <limits>
 #include <type_traits>
 
+#include "serve/text_elements.hpp"
 #include "sluice/serve/refusal.hpp"
 
 namespace sluice::serve {
@@ -76,12 +77,13 @@ T number(element from, io::dtype type, const std::string& where) {
     }
 }
 
-template <typename T>
+// Read: gives the T of an element.
+template <typename T, typename Read>
 class appender {
 public:
-    appender(std::vector<std::byte>& to, io::dtype type, const tensor_shape& shape, const std::string& where,
+    appender(std::vector<std::byte>& to, const Read& read, const tensor_shape& shape, const std::string& where,
              std::size_t elements)
-        : to_(to), type_(type), shape_(shape), where_(where), elements_(elements) {}
+        : to_(to), read_(read), shape_(shape), where_(where), elements_(elements) {}
 
     void run(simdjson::dom::array data) {
         const std::size_t before = to_.size();
@@ -105,7 +107,7 @@ private:
         std::size_t count = 0;
         for (const element each : data) {
             if (++count > most) refuse_count("more");
-            const T value = number<T>(each, type_, where_);
+            const T value = read_(each);
             const std::size_t at = to_.size();
             to_.resize(at + sizeof(T));
             std::memcpy(to_.data() + at, &value, sizeof(T));
@@ -133,7 +135,7 @@ private:
     }
 
     std::vector<std::byte>& to_;
-    io::dtype type_;
+    const Read& read_;
     const tensor_shape& shape_;
     const std::string& where_;
     std::size_t elements_;
@@ -146,7 +148,10 @@ void append_numbers(std::vector<std::byte>& to, io::dtype type, const tensor_sha
     const auto elements = io::element_count(shape.lengths());
     if (!elements || !io::byte_count(shape.lengths(), type))
         refuse(where, "the shape " + to_string(shape) + " is too large");
-    const auto append = [&]<typename T>(T) { appender<T>(to, type, shape, where, *elements).run(data); };
+    const auto append = [&]<typename T>(T) {
+        const auto read = [&](element from) { return number<T>(from, type, where); };
+        appender<T, decltype(read)>(to, read, shape, where, *elements).run(data);
+    };
     switch (type) {
         case io::dtype::f16: return append(half{});
         case io::dtype::bf16: return append(bfloat16{});
@@ -162,6 +167,17 @@ void append_numbers(std::vector<std::byte>& to, io::dtype type, const tensor_sha
         case io::dtype::u64: return append(std::uint64_t{});
         case io::dtype::boolean: return append(bool{});
     }
+}
+
+void append_codes(std::vector<std::byte>& to, const tensor_shape& shape, simdjson::dom::array data,
+                  const nn::text_codes& codes, const std::string& where) {
+    const std::size_t elements = bytes_of_codes(shape, where) / sizeof(std::int64_t);
+    const auto read = [&](element from) {
+        std::string_view text;
+        if (from.get(text) != simdjson::SUCCESS) refuse(where, "an element of the data is not a text");
+        return codes.code_of(text);
+    };
+    appender<std::int64_t, decltype(read)>(to, read, shape, where, elements).run(data);
 }
 
 }  // namespace sluice::serve

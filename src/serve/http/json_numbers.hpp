@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Numbers of JSON arrays as the elements of a tensor.
+// Numbers and texts of JSON arrays as the elements of a tensor.
 #pragma once
 
 #include <simdjson.h>
@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "sluice/nn/text_codes.hpp"
 #include "sluice/serve/tensor_view.hpp"
 
 namespace sluice::serve {
@@ -17,5 +18,9 @@ namespace sluice::serve {
 // that are not nested as the shape is, and another number of elements than the shape's. `where` names the tensor.
 void append_numbers(std::vector<std::byte>& to, io::dtype type, const tensor_shape& shape, simdjson::dom::array data,
                     const std::string& where);
+
+// The same for texts: appends their codes, of 8 bytes.
+void append_codes(std::vector<std::byte>& to, const tensor_shape& shape, simdjson::dom::array data,
+                  const nn::text_codes& codes, const std::string& where);
 
 }  // namespace sluice::serve
