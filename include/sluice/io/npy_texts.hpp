@@ -15,6 +15,7 @@
 
 namespace sluice::io {
 
+// An array of texts.
 struct npy_texts {
     std::vector<std::size_t> shape;  // the lengths of the dimensions
     std::vector<std::string> texts;  // row-major, in UTF-8; those of 'S' as they are
