@@ -99,6 +99,32 @@ TEST_P(operator_families, functions_of_elements) {
     }
 }
 
+// Dimensions in which every other one repeats one of the inputs: none of them are neighbours that move alike.
+TEST_P(operator_families, broadcasts_in_any_number_of_dimensions) {
+    for (const std::size_t rank : {5u, 7u, 8u, 13u, 16u}) {
+        std::vector<std::size_t> left(rank, 1), right(rank, 1), shape(rank, 2);
+        for (std::size_t d = 0; d < rank; ++d) (d % 2 == 0 ? left : right)[d] = 2;
+        const auto numbers = [](std::size_t count) {
+            std::vector<std::int32_t> made(count);
+            for (std::size_t i = 0; i < count; ++i) made[i] = static_cast<std::int32_t>(i * 7919 % 104729);
+            return made;
+        };
+        const auto a = numbers(std::size_t{1} << (rank + 1) / 2), b = numbers(std::size_t{1} << rank / 2);
+        const any_tensor made =
+            run_node({.op = "Sub", .inputs = {any_tensor(a, left), any_tensor(b, right)}}, on_).at(0);
+        ASSERT_EQ(made.shape(), shape);
+        const auto got = made.values<std::int32_t>();
+        for (std::size_t i = 0; i < got.size(); ++i) {
+            std::size_t of_a = 0, of_b = 0;
+            for (std::size_t d = 0; d < rank; ++d) {
+                std::size_t& at = d % 2 == 0 ? of_a : of_b;
+                at = at * 2 + (i >> (rank - 1 - d) & 1);
+            }
+            ASSERT_EQ(got[i], a[of_a] - b[of_b]) << "element " << i << " of " << rank << " dimensions";
+        }
+    }
+}
+
 TEST_P(operator_families, softmax_along_any_axis) {
     for (int round = 0; round < 60; ++round) {
         lengths shape(any(1, 4));
