@@ -83,6 +83,30 @@ void array_input::take_buffer(PyObject* given, const std::string& label) {
                type, SLUICE_HOST};
 }
 
+// Texts become codes: an array of str, or what NumPy makes one of.
+void array_input::take_texts(const network& what, std::size_t index, PyObject* given) {
+    const std::string& label = what.inputs()[index].label;
+    const nb::object array = numpy().asarray(nb::handle(given), nb::arg("dtype") = "object");
+    const nb::object codes = array.attr("ravel")().attr("tolist")();
+    const Py_ssize_t count = PyList_Size(codes.ptr());
+    for (Py_ssize_t i = 0; i < count; ++i) {
+        PyObject* const text = PyList_GetItem(codes.ptr(), i);
+        if (PyUnicode_Check(text) == 0) {
+            raise(PyExc_TypeError, label + " takes texts (str), and is given an element that is " + type_name(text) +
+                                       (nb::isinstance<nb::bytes>(text) ? ": decode it, a.astype(str)" : ""));
+        }
+        Py_ssize_t length = 0;
+        const char* const bytes = PyUnicode_AsUTF8AndSize(text, &length);
+        if (bytes == nullptr) throw nb::python_error();
+        std::int64_t code = 0;
+        check(sluice_network_text_code(what.handle(), bytes, static_cast<std::size_t>(length), &code));
+        PyObject* const number = PyLong_FromLongLong(code);
+        if (number == nullptr || PyList_SetItem(codes.ptr(), i, number) != 0) throw nb::python_error();
+    }
+    const nb::object flat = numpy().asarray(codes, nb::arg("dtype") = numpy().types[SLUICE_I64]);
+    take_buffer(flat.attr("reshape")(array.attr("shape")).ptr(), label);
+}
+
 void array_input::take_dlpack(const network& what, PyObject* given, const std::string& label) {
     const dlpack::device place = lent_tensor::place_of(given);
     void* stream = nullptr;
@@ -129,6 +153,7 @@ bool array_input::take_cuda_array(const network& what, PyObject* given, const st
 
 void array_input::take(const network& what, std::size_t index, PyObject* given) {
     const std::string& label = what.inputs()[index].label;
+    if (what.inputs()[index].is_text) return take_texts(what, index, given);
     if (has_host_buffer(given)) return take_buffer(given, label);
     if (PyObject_HasAttrString(given, "__dlpack__")) return take_dlpack(what, given, label);
     if (take_cuda_array(what, given, label)) return;

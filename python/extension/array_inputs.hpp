@@ -41,6 +41,7 @@ public:
 
 private:
     bool take_view(PyObject* from);
+    void take_texts(const network& what, std::size_t index, PyObject* given);
     void take_buffer(PyObject* given, const std::string& label);
     void take_dlpack(const network& what, PyObject* given, const std::string& label);
     bool take_cuda_array(const network& what, PyObject* given, const std::string& label);

@@ -25,9 +25,25 @@ nb::object copy_of(const sluice_buffer& from, std::size_t bytes) {
     return made;
 }
 
+// Codes become an array of str, whose elements are objects, as ONNX Runtime gives it.
+nb::object texts_of(const network& what, const sluice_buffer& codes) {
+    std::size_t count = 1;
+    for (std::size_t i = 0; i < codes.rank; ++i) count *= static_cast<std::size_t>(codes.shape[i]);
+    const auto* const from = static_cast<const std::int64_t*>(codes.data);
+    const nb::object flat = numpy().empty(nb::make_tuple(count), "object");
+    for (std::size_t i = 0; i < count; ++i) {
+        const char* text = nullptr;
+        std::size_t length = 0;
+        check(sluice_network_text(what.handle(), from[i], &text, &length));
+        flat[i] = nb::str(text, length);
+    }
+    return flat.attr("reshape")(shape_tuple(codes.shape, codes.rank));
+}
+
 nb::object array_of(const network& what, const result_ptr& result, std::size_t index) {
     sluice_buffer output{};
     check(sluice_result_output(result.get(), index, &output));
+    if (what.outputs()[index].is_text) return texts_of(what, output);
     if (output.type == SLUICE_BF16) return tensor_of(result, index, what.device());
     std::size_t bytes = sluice_type_size(output.type);
     for (std::size_t i = 0; i < output.rank; ++i) bytes *= static_cast<std::size_t>(output.shape[i]);

@@ -32,7 +32,7 @@ std::vector<named_value> values_of(sluice_network* of, std::size_t count, descri
     std::vector<named_value> made;
     for (std::size_t i = 0; i < count; ++i) {
         const sluice_value_info info = info_of(of, i, ask);
-        made.push_back({interned(info.name), std::string(what) + " '" + info.name + "'", info.type});
+        made.push_back({interned(info.name), std::string(what) + " '" + info.name + "'", info.type, info.is_text != 0});
     }
     return made;
 }
@@ -53,7 +53,7 @@ nb::object described(const network& of, const std::vector<named_value>& values, 
             for (std::size_t d = 0; d < info.rank; ++d) lengths.append(dimension_of(info.dimensions[d]));
             shape = nb::tuple(lengths);
         }
-        made.append(value_type(values[i].name, dtype_name(info.type), shape));
+        made.append(value_type(values[i].name, info.is_text != 0 ? "str" : dtype_name(info.type), shape));
     }
     return nb::tuple(made);
 }

@@ -15,6 +15,7 @@ struct named_value {
     nb::str name;       // interned
     std::string label;  // "input 'x'", for messages
     sluice_type type;
+    bool is_text = false;  // codes of texts
 };
 
 struct array_inputs;

@@ -14,6 +14,7 @@
 #include "c/made_here.hpp"
 #include "sluice/c/sluice.h"
 #include "sluice/nn/network.hpp"
+#include "sluice/nn/text_codes.hpp"
 #include "sluice/runtime/runtime.hpp"
 #include "sluice/runtime/scheduling_policy.hpp"
 
@@ -39,6 +40,7 @@ struct loaded_network {
     mutable std::optional<single_stream> of_device_inputs;  // on a GPU
     mutable std::optional<single_stream> of_lent;           // the same: orders lent memory, and computes nothing
     nn::network network;
+    nn::text_codes texts;
     std::vector<described_value> inputs, outputs;
     std::vector<const char*> kept;  // of the network's rounding
 

@@ -24,6 +24,9 @@ constexpr std::size_t most_streams = 1024;
 // Of the options in version 1.0.
 constexpr std::size_t first_options_size = offsetof(sluice_network_options, precision);
 
+// Of infos before version 1.4.
+constexpr std::size_t first_value_info_size = offsetof(sluice_value_info, is_text);
+
 std::vector<described_value> described(const std::vector<nn::value_info>& values) {
     std::vector<described_value> made;
     made.reserve(values.size());  // the infos point into it
@@ -40,7 +43,8 @@ std::vector<described_value> described(const std::vector<nn::value_info>& values
                     one.dimensions.empty() ? nullptr : one.dimensions.data(),
                     each.shape ? each.shape->size() : SLUICE_ANY_RANK,
                     type_from(each.type),
-                    0};
+                    0,
+                    each.is_text ? 1 : 0};
     }
     return made;
 }
@@ -95,7 +99,7 @@ void describe(const std::vector<described_value>& all, std::size_t index, sluice
         refuse(function, "there is no " + std::string(what) + " " + std::to_string(index) + "; there are " +
                              std::to_string(all.size()));
     }
-    write_info(*info, all[index].info, sizeof(sluice_value_info), function);
+    write_info(*info, all[index].info, first_value_info_size, function);
 }
 
 std::size_t find(const std::vector<described_value>& all, const char* name, std::string_view what,
@@ -130,6 +134,7 @@ loaded_network::loaded_network(const sluice_runtime& of, device& at, std::size_t
       on(at),
       pool(at, streams),
       network(sync(nn::make_network(read(), {.precision = rounded_to}), pool)),
+      texts(network.texts()),
       inputs(described(network.inputs())),
       outputs(described(network.outputs())),
       machine_options(of.options),
@@ -216,6 +221,24 @@ sluice_status sluice_network_find_output(const sluice_network* network, const ch
         const std::string_view here = "sluice_network_find_output";
         const std::size_t found = find(require(network, here, "network").held->outputs, name, "output", here);
         require(index, here, "index") = found;
+    });
+}
+
+sluice_status sluice_network_text_code(const sluice_network* network, const char* text, size_t length, int64_t* code) {
+    return guarded([&] {
+        const std::string_view here = "sluice_network_text_code";
+        const nn::text_codes& known = require(network, here, "network").held->texts;
+        const char* const from = &require(text, here, "text");
+        require(code, here, "code") = known.code_of({from, length});
+    });
+}
+
+sluice_status sluice_network_text(const sluice_network* network, int64_t code, const char** text, size_t* length) {
+    return guarded([&] {
+        const std::string_view here = "sluice_network_text";
+        const std::string_view found = require(network, here, "network").held->texts.text_of(code);
+        require(length, here, "length") = found.size();
+        require(text, here, "text") = found.data();
     });
 }
 

@@ -13,6 +13,8 @@ namespace sluice::nn {
 const std::vector<value_info>& network::inputs() const noexcept { return made_->from().body.inputs; }
 const std::vector<value_info>& network::outputs() const noexcept { return made_->from().body.outputs; }
 const rounding_report& network::rounding() const noexcept { return made_->rounding(); }
+const std::vector<std::string>& network::texts() const noexcept { return made_->from().texts; }
+
 bool network::is_host_input(std::size_t input) const noexcept { return made_->is_host_input(input); }
 
 forward_values network::forward(std::vector<any_tensor> inputs) const { return {*this, std::move(inputs)}; }

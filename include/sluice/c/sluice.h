@@ -244,6 +244,7 @@ typedef struct sluice_value_info {
     size_t rank;                        /* the number of dimensions, or SLUICE_ANY_RANK */
     sluice_type type;                   /* of the elements */
     int32_t needs_host;                 /* not 0: of inputs, the elements have to be in host memory */
+    int32_t is_text;                    /* not 0: the elements are codes of texts (sluice_network_text). Since 1.4 */
 } sluice_value_info;
 
 /* Fills `info`, whose `size` is set; what it points to belongs to the network. Errors: SLUICE_INVALID_ARGUMENT for an
@@ -256,6 +257,13 @@ sluice_status sluice_network_output(const sluice_network* network, size_t index,
 sluice_status sluice_network_find_input(const sluice_network* network, const char* name, size_t* index);
 /* The same for an output. */
 sluice_status sluice_network_find_output(const sluice_network* network, const char* name, size_t* index);
+
+/* Inputs and outputs that are texts, such as categories and labels, are codes of texts, SLUICE_I64. The code of the
+ * `length` bytes at `text`: -1 for a text that the network does not know. Since 1.4. */
+sluice_status sluice_network_text_code(const sluice_network* network, const char* text, size_t length, int64_t* code);
+/* The text with this code; it belongs to the network. Codes are 0, 1, ... Since 1.4. Errors: SLUICE_OUT_OF_RANGE for a
+ * code that is not a text's. */
+sluice_status sluice_network_text(const sluice_network* network, int64_t code, const char** text, size_t* length);
 
 /* The cudaStream_t on which runs with inputs in SLUICE_DEVICE memory are computed: they come after all that is in this
  * stream when they are called, so let it wait for your event. The stream belongs to the network. Errors:

@@ -79,6 +79,8 @@ public:
 
     const std::vector<value_info>& inputs() const noexcept;   // names, types and shapes, in the model's order
     const std::vector<value_info>& outputs() const noexcept;  // names, types and shapes, in the model's order
+    // The texts that the network knows, for text_codes: model::texts.
+    const std::vector<std::string>& texts() const noexcept;
     // Whether the input has to be in host memory.
     bool is_host_input(std::size_t input) const noexcept;
     // Which products and convolutions are computed in which precision, and what the device has for it.
