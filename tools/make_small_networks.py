@@ -21,7 +21,10 @@ def value(name, kind, shape):
 
 def write(name, nodes, inputs, outputs, constants=()):
     graph = helper.make_graph(nodes, name, inputs, outputs, list(constants))
-    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], producer_name="sluice-tests")
+    opsets = [helper.make_opsetid("", 17)]
+    if any(each.domain == "ai.onnx.ml" for each in nodes):
+        opsets.append(helper.make_opsetid("ai.onnx.ml", 3))
+    model = helper.make_model(graph, opset_imports=opsets, producer_name="sluice-tests")
     model.ir_version = 8
     onnx.checker.check_model(model)
     (FOLDER / f"{name}.onnx").write_bytes(model.SerializeToString(deterministic=True))
@@ -56,6 +59,16 @@ def main():
     write("later",
           [helper.make_node("Add", ["x", "x"], ["places"]), helper.make_node("Gather", ["weights", "places"], ["y"])],
           [value("x", TensorProto.INT64, ["n"])], [value("y", TensorProto.FLOAT, ["n"])], [weights])
+
+    # Colours as numbers and as their names in German.
+    colours = ["red", "green", "blue"]
+    write("texts",
+          [helper.make_node("LabelEncoder", ["colour"], ["number"], domain="ai.onnx.ml", keys_strings=colours,
+                            values_int64s=[1, 2, 3], default_int64=0),
+           helper.make_node("LabelEncoder", ["number"], ["farbe"], domain="ai.onnx.ml", keys_int64s=[1, 2, 3],
+                            values_strings=["rot", "gr\u00fcn", "blau"], default_string="?")],
+          [value("colour", TensorProto.STRING, ["batch", 2])],
+          [value("number", TensorProto.INT64, ["batch", 2]), value("farbe", TensorProto.STRING, ["batch", 2])])
 
     # One number in, one out: no dimensions.
     write("scalar", [helper.make_node("Add", ["x", "x"], ["twice"])], [value("x", TensorProto.FLOAT, [])],

@@ -122,6 +122,37 @@ static void rows_may_begin_anywhere(sluice_runtime* runtime) {
     sluice_network_destroy(network);
 }
 
+static void texts_are_codes(sluice_runtime* runtime) {
+    sluice_network* const network = load(runtime, "tests/c/networks/texts.onnx");
+    sluice_value_info info = {0};
+    info.size = sizeof(info);
+    CHECK_OK(sluice_network_input(network, 0, &info));
+    CHECK(info.is_text != 0 && info.type == SLUICE_I64);
+    CHECK_OK(sluice_network_output(network, 0, &info));
+    CHECK(info.is_text == 0);
+    int64_t codes[2] = {7, 7};
+    CHECK_OK(sluice_network_text_code(network, "green and more", 5, &codes[0]));
+    CHECK_OK(sluice_network_text_code(network, "pink", 4, &codes[1]));
+    CHECK(codes[0] >= 0 && codes[1] == -1);
+    const int64_t shape[2] = {1, 2};
+    const sluice_tensor input = {codes, shape, 2, SLUICE_I64, SLUICE_HOST};
+    sluice_result* result = NULL;
+    sluice_buffer names = {0};
+    CHECK_OK(sluice_network_run(network, &input, 1, &result));
+    CHECK_OK(sluice_result_output(result, 1, &names));
+    const int64_t* const given = names.data;
+    const char* text = NULL;
+    size_t length = 0;
+    CHECK_OK(sluice_network_text(network, given[0], &text, &length));
+    CHECK(length == 5 && memcmp(text, "gr\xc3\xbcn", 5) == 0);
+    CHECK_OK(sluice_network_text(network, given[1], &text, &length));
+    CHECK(length == 1 && text[0] == '?');
+    CHECK_FAILS(SLUICE_OUT_OF_RANGE, "is not a text's", sluice_network_text(network, -1, &text, &length));
+    CHECK_FAILS(SLUICE_INVALID_ARGUMENT, "text", sluice_network_text_code(network, NULL, 0, &codes[0]));
+    sluice_result_destroy(result);
+    sluice_network_destroy(network);
+}
+
 static void several_inputs_and_outputs(sluice_runtime* runtime) {
     sluice_network* const network = load(runtime, "tests/c/networks/tokens.onnx");
     const int64_t shape[2] = {2, 3}, tokens[6] = {1, 2, 3, 4, 0, 1};
@@ -291,6 +322,7 @@ void test_networks(void) {
     digits_are_read(runtime, "models/digits.onnx", "data/digits_logits.npy");
     digits_are_read(runtime, "models/digits_cnn.onnx", "data/digits_cnn_logits.npy");
     rows_may_begin_anywhere(runtime);
+    texts_are_codes(runtime);
     several_inputs_and_outputs(runtime);
     every_type_passes(runtime);
     a_single_number_has_no_shape(runtime);
