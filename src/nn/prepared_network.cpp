@@ -539,7 +539,7 @@ void prepared_network::take_front(const network_options& options, execution_cont
     if (context.device().kind() != device_kind::cpu || !std::ranges::all_of(model_.body.inputs, fits)) return;
     std::optional<prepared_graph> part = take_fixed_part(body_);
     if (!part) return;
-    model names{.path = model_.path, .opsets = model_.opsets, .producer = model_.producer, .body = {}};
+    model names{.path = model_.path, .opsets = model_.opsets, .producer = model_.producer, .texts = {}, .body = {}};
     for (const slot each : part->inputs) {
         front_inputs_.push_back(static_cast<std::size_t>(std::ranges::find(body_.inputs, each) - body_.inputs.begin()));
         names.body.inputs.push_back(model_.body.inputs[front_inputs_.back()]);
