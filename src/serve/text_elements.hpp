@@ -31,7 +31,7 @@ io::dtype require_datatype_of(const nn::value_info& input, std::string_view data
 // for elements that are cut off, and for another number of them.
 void write_codes(std::span<std::byte> to, std::span<const std::byte> elements, const nn::text_codes& codes,
                  const tensor_shape& shape, const std::string& where);
-// The bytes of so many codes. Throws refusal (bad_request) for a shape that is too large.
+// The bytes of the codes of a tensor. Throws refusal (bad_request) for a shape that is too large.
 std::size_t bytes_of_codes(const tensor_shape& shape, const std::string& where);
 
 // The outputs of an answer, where texts are elements as the protocol has them. Valid as long as `outputs` and this.

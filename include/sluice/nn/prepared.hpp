@@ -37,8 +37,8 @@ class prepared_network;
 
 // The shape that an input of a network shall have.
 struct input_shape {
-    std::string_view name;
-    std::vector<std::size_t> shape;
+    std::string_view name;           // of the input
+    std::vector<std::size_t> shape;  // the lengths of its dimensions
 };
 
 class prepared {

@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <array>
 #include <cstring>
-#include <span>
 
 #include "runtime/parallel_parts.hpp"
 #include "sluice/runtime/stream.hpp"
