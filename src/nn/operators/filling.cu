@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Operators whose outputs have places that no input gives: ConstantOfShape, EyeLike, Pad, Trilu; and ReverseSequence.
+#include <algorithm>
 #include <bit>
 #include <cstring>
 #include <limits>
@@ -7,6 +8,7 @@
 
 #include "nn/operators/launch_each.hpp"
 #include "nn/operators/movement.hpp"
+#include "nn/operators/moves_on_cpu.hpp"
 #include "nn/operators/number_checks.hpp"
 
 namespace sluice::nn::operators {
@@ -29,6 +31,10 @@ struct filled_with {
     Word* y;
     std::uint64_t value;
     SLUICE_KERNEL void operator()(std::size_t i) const { y[i] = static_cast<Word>(value); }
+    static constexpr std::size_t numbers_of_part = words_of_part<Word>;
+    void on_host(std::size_t first, std::size_t last) const {
+        std::fill(y + first, y + last, static_cast<Word>(value));
+    }
 };
 
 void constant_of_shape(node_call& in) {
@@ -137,6 +143,54 @@ struct padded_elements {
         }
         y[i] = is_inside ? x[from] : value_at != nullptr ? *value_at : static_cast<Word>(value);
     }
+
+    // Line by line: the last dimension that is padded, with those after it, whose elements stay together.
+    static constexpr std::size_t numbers_of_part = words_of_part<Word>;
+    std::size_t last_padded() const {
+        std::size_t d = rank;
+        while (d > 1 && before[d - 1] == 0 && dropped[d - 1] == 0 &&
+               core[d - 1] == static_cast<std::int64_t>(length[d - 1]) &&
+               stride[d - 2] == stride[d - 1] * length[d - 1])
+            --d;
+        return d - 1;
+    }
+    std::size_t host_unit() const { return rank == 0 ? 1 : length[last_padded()] * stride[last_padded()]; }
+    void on_host(std::size_t first, std::size_t last) const {
+        if (rank == 0) return (*this)(0);
+        const std::size_t d = last_padded(), run = stride[d], line = length[d] * run;
+        const Word other = value_at != nullptr ? *value_at : static_cast<Word>(value);
+        for (std::size_t at = first; at < last; at += line) {
+            std::size_t from = 0, rest = at / line;
+            bool is_inside = true;
+            for (std::size_t k = d; k-- > 0 && is_inside; rest /= length[k]) {
+                const std::int64_t found = source_of(static_cast<std::int64_t>(rest % length[k]) - before[k], core[k]);
+                is_inside = found >= 0;
+                if (is_inside) from += static_cast<std::size_t>(found + dropped[k]) * stride[k];
+            }
+            if (is_inside) {
+                pad_line(x + from, y + at, d, other);
+            } else {
+                std::fill_n(y + at, line, other);
+            }
+        }
+    }
+    void pad_line(const Word* from, Word* to, std::size_t d, Word other) const {
+        const std::size_t run = stride[d], kept = static_cast<std::size_t>(core[d]);
+        const auto pad = [&](std::size_t first, std::size_t last) {
+            for (std::size_t k = first; k < last; ++k) {
+                const std::int64_t found = source_of(static_cast<std::int64_t>(k) - before[d], core[d]);
+                if (found < 0) {
+                    std::fill_n(to + k * run, run, other);
+                } else {
+                    copy_run(from + static_cast<std::size_t>(found + dropped[d]) * run, run, to + k * run);
+                }
+            }
+        };
+        const auto begin = static_cast<std::size_t>(before[d]);
+        pad(0, begin);
+        copy_run(from + static_cast<std::size_t>(dropped[d]) * run, kept * run, to + begin * run);
+        pad(begin + kept, length[d]);
+    }
 };
 
 pad_mode pad_mode_of(const node_call& in) {
@@ -233,6 +287,24 @@ struct one_side_of_diagonal {
         const std::size_t row = i / width, column = i - row * width;
         const std::int64_t from_diagonal = static_cast<std::int64_t>(column) - static_cast<std::int64_t>(row % height);
         y[i] = (is_upper != 0 ? from_diagonal >= diagonal : from_diagonal <= diagonal) ? x[i] : Word{0};
+    }
+
+    static constexpr std::size_t numbers_of_part = words_of_part<Word>;
+    std::size_t host_unit() const { return width; }
+    void on_host(std::size_t first, std::size_t last) const {
+        const auto all = static_cast<std::int64_t>(width);
+        for (std::size_t at = first; at < last; at += width) {
+            const auto row = static_cast<std::int64_t>(at / width % height);
+            // Where the diagonal is in this row: the first that the upper side has, or the one after the lower side.
+            const std::int64_t edge = std::clamp<std::int64_t>(
+                is_upper != 0 || diagonal == std::numeric_limits<std::int64_t>::max() ? diagonal : diagonal + 1, -row,
+                all - row);
+            const auto place = static_cast<std::size_t>(edge + row);
+            const bool keeps_first = is_upper == 0;
+            if (keeps_first) copy_run(x + at, place, y + at);
+            std::fill(y + at + (keeps_first ? place : 0), y + at + (keeps_first ? width : place), Word{0});
+            if (!keeps_first) copy_run(x + at + place, width - place, y + at + place);
+        }
     }
 };
 

@@ -8,6 +8,7 @@
 
 #include "nn/operators/launch_each.hpp"
 #include "nn/operators/movement.hpp"
+#include "nn/operators/moves_on_cpu.hpp"
 #include "nn/operators/number_checks.hpp"
 #include "nn/operators/numbers.hpp"
 
@@ -122,6 +123,25 @@ struct gathered_rows {
             return write(static_cast<std::uint32_t>(i));
         write(i);
     }
+
+    // Row by row.
+    static constexpr std::size_t numbers_of_part = words_of_part<Word>;
+    std::size_t host_unit() const { return inner; }
+    void on_host(std::size_t first, std::size_t last) const {
+        std::size_t row = first / inner, outer = row / count, of_row = row - outer * count;
+        for (Word* to = y + first; row < last / inner; ++row, to += inner) {
+            const std::int64_t at = indices.place_in(of_row, length);
+            if (at < 0) {
+                std::fill_n(to, inner, static_cast<Word>(nothing));
+            } else {
+                copy_run(x + (outer * length + static_cast<std::size_t>(at)) * inner, inner, to);
+            }
+            if (++of_row == count) {
+                of_row = 0;
+                ++outer;
+            }
+        }
+    }
 };
 
 void gather(node_call& in) {
@@ -184,6 +204,22 @@ struct gathered_elements {
         const std::int64_t at = indices.place_in(i, length);
         y[i] = at < 0 ? static_cast<Word>(nothing) : x[others(i) + at * static_cast<std::int64_t>(stride)];
     }
+
+    // Run by run of the last dimension.
+    std::size_t host_unit() const { return others.rank != 0 ? others.length[others.rank - 1] : 1; }
+    void on_host(std::size_t first, std::size_t last) const {
+        const std::size_t run = host_unit();
+        const std::int64_t step = others.rank != 0 ? others.stride[others.rank - 1] : 0,
+                           by_place = static_cast<std::int64_t>(stride);
+        for (std::size_t i = first; i < last; i += run) {
+            const Word* const from = x + others(i);
+            for (std::size_t k = 0; k < run; ++k) {
+                const std::int64_t at = indices.place_in(i + k, length);
+                y[i + k] =
+                    at < 0 ? static_cast<Word>(nothing) : from[static_cast<std::int64_t>(k) * step + at * by_place];
+            }
+        }
+    }
 };
 
 void gather_elements(node_call& in) {
@@ -223,6 +259,22 @@ struct one_hot_elements {
         double at = load_number<double>(indices, type, outer * inner + (i - row * inner));
         if (at < 0) at += static_cast<double>(depth);
         y[i] = values[at == static_cast<double>(place) ? 1 : 0];
+    }
+
+    // All of one index: off, and then one of them on.
+    static constexpr std::size_t numbers_of_part = words_of_part<Word>;
+    std::size_t host_unit() const { return depth * inner; }
+    void on_host(std::size_t first, std::size_t last) const {
+        const auto all_places = static_cast<double>(depth);
+        std::fill(y + first, y + last, values[0]);
+        for (std::size_t outer = first / host_unit(); outer < last / host_unit(); ++outer) {
+            for (std::size_t k = 0; k < inner; ++k) {
+                double at = load_number<double>(indices, type, outer * inner + k);
+                if (at < 0) at += all_places;
+                if (!(at >= 0 && at < all_places) || at != static_cast<double>(static_cast<std::size_t>(at))) continue;
+                y[(outer * depth + static_cast<std::size_t>(at)) * inner + k] = values[1];
+            }
+        }
     }
 };
 

@@ -7,6 +7,7 @@
 #include <limits>
 
 #include "nn/operators/launch_each.hpp"
+#include "nn/operators/moves_on_cpu.hpp"
 
 namespace sluice::nn::operators {
 
@@ -51,33 +52,9 @@ struct moved_by_view {
     strided_view view;
     SLUICE_KERNEL void operator()(std::size_t i) const { y[i] = x[view(i)]; }
 
-    // Run by run of the last dimension.
-    std::size_t host_unit() const { return view.rank != 0 ? view.length[view.rank - 1] : 1; }
-    void on_host(std::size_t first, std::size_t last) const {
-        if (view.rank == 0) {
-            y[0] = x[view.begin];
-            return;
-        }
-        const std::size_t inner = view.rank - 1, length = view.length[inner];
-        const std::int64_t step = view.stride[inner];
-        std::size_t coordinates[strided_view::max_rank] = {};
-        for (std::size_t d = inner, rest = first / length; d-- > 0; rest /= view.length[d])
-            coordinates[d] = rest % view.length[d];
-        const Word* from = x + view(first);
-        for (std::size_t i = first; i < last; i += length) {
-            if (step == 1) {
-                std::copy_n(from, length, y + i);
-            } else {
-                for (std::size_t k = 0; k < length; ++k) y[i + k] = from[static_cast<std::int64_t>(k) * step];
-            }
-            for (std::size_t d = inner; d-- > 0;) {
-                from += view.stride[d];
-                if (++coordinates[d] < view.length[d]) break;
-                from -= static_cast<std::int64_t>(view.length[d]) * view.stride[d];
-                coordinates[d] = 0;
-            }
-        }
-    }
+    static constexpr std::size_t numbers_of_part = words_of_part<Word>;
+    std::size_t host_unit() const { return unit_of_moves(view, sizeof(Word)); }
+    void on_host(std::size_t first, std::size_t last) const { move_elements(x, y, view, first, last); }
 };
 
 }  // namespace
@@ -292,12 +269,13 @@ struct joined_rows {
         y[row * row_of_y + begin + column] = from[k][row * (end[k] - first) + column - first];
     }
 
+    static constexpr std::size_t numbers_of_part = words_of_part<Word>;
     std::size_t host_unit() const { return width; }
     void on_host(std::size_t first_index, std::size_t last_index) const {
         for (std::size_t row = first_index / width; row < last_index / width; ++row) {
             Word* const to = y + row * row_of_y + begin;
             for (std::size_t k = 0, first = 0; first < width; first = end[k++])
-                std::copy_n(from[k] + row * (end[k] - first), end[k] - first, to + first);
+                copy_run(from[k] + row * (end[k] - first), end[k] - first, to + first);
         }
     }
 };

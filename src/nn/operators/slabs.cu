@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "nn/operators/launch_each.hpp"
+#include "nn/operators/moves_on_cpu.hpp"
 #include "sluice/runtime/transfer.hpp"
 
 namespace sluice::nn::operators {
@@ -18,6 +19,13 @@ struct slab_copy {
 
     SLUICE_KERNEL void operator()(std::size_t i) const {
         to[i / block * to_step + i % block] = from[i / block * from_step + i % block];
+    }
+
+    static constexpr std::size_t numbers_of_part = words_of_part<Word>;
+    std::size_t host_unit() const { return block; }
+    void on_host(std::size_t first, std::size_t last) const {
+        for (std::size_t k = first / block; k < last / block; ++k)
+            copy_run(from + k * from_step, block, to + k * to_step);
     }
 };
 
@@ -50,7 +58,7 @@ any_tensor slab_of(const node_call& in, const any_tensor& x, std::size_t axis, s
             const auto* const from = reinterpret_cast<const Word*>(x.bytes().data());
             if (count == 0) return;
             const slab_copy<Word> copy{from + at * block, reinterpret_cast<Word*>(to), block, step, block};
-            for (std::size_t i = 0; i < count; ++i) copy(i);
+            copy.on_host(0, count);
         });
         return made;
     }
@@ -81,7 +89,7 @@ any_tensor stacked(const node_call& in, std::span<const any_tensor> parts, std::
             for (std::size_t k = 0; k < parts.size(); ++k) {
                 const slab_copy<Word> copy{reinterpret_cast<const Word*>(parts[k].bytes().data()),
                                            reinterpret_cast<Word*>(to) + k * block, block, block, step};
-                for (std::size_t i = 0; i < count; ++i) copy(i);
+                copy.on_host(0, count);
             }
         });
         return made;
