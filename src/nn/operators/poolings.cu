@@ -7,6 +7,7 @@
 
 #include "nn/operators/launch_each.hpp"
 #include "nn/operators/number_checks.hpp"
+#include "nn/operators/poolings_on_cpu.hpp"
 #include "nn/operators/table.hpp"
 #include "nn/operators/windows.hpp"
 #include "sluice/base/detail/is_nan.hpp"
@@ -350,6 +351,7 @@ void maximum_by(node_call& in, const window_grid& grid, const lengths& shape, bo
     const any_tensor& x = in.input(0);
     const any_tensor& y = in.make_output(0, x.type(), shape);
     const any_tensor* where = has_index ? &in.make_output(1, io::dtype::i64, y.shape()) : nullptr;
+    if (!has_index && pool_on_cpu(in, grid, pooled::largest, x, y)) return;
     const bool is_column_major = in.integer("storage_order", 0) != 0;
     with_pooled_type(in, x, [&]<typename T>() {
         each(in, y.elements(),
@@ -362,6 +364,7 @@ void maximum_by(node_call& in, const window_grid& grid, const lengths& shape, bo
 void average_by(node_call& in, const window_grid& grid, const lengths& shape, bool counts_padding) {
     const any_tensor& x = in.input(0);
     const any_tensor& y = in.make_output(0, x.type(), shape);
+    if (pool_on_cpu(in, grid, counts_padding ? pooled::mean_with_padding : pooled::mean, x, y)) return;
     with_float(in, x, [&]<typename T>() {
         each(in, y.elements(), average_of_window<T>{grid, in.read<T>(x), in.write<T>(y), counts_padding}, {&x}, {&y});
     });

@@ -1,0 +1,9 @@
+// SPDX-License-Identifier: Apache-2.0
+// The loops of pooling_loops.hpp for any processor.
+#include "nn/operators/pooling_loops_of_unit.hpp"
+
+namespace sluice::nn::operators {
+
+const pooling_loops pooling_loops_baseline = pooling_loops_of_this_unit;
+
+}  // namespace sluice::nn::operators
