@@ -562,6 +562,7 @@ void prepared_network::complete(const network_options& options, execution_contex
     round_products(body_, options.precision, context, rounding_);
     fuse_dense_layers(body_, context);
     pack_recurrent_layers(body_, context);
+    pack_trees(body_, model_.path, context);
     if (options.precision == precision::f32) fuse_image_stretches(body_, context);
     find_last_uses(body_);
     find_left_values(body_);
@@ -668,7 +669,7 @@ void prepared_network::upload_constants(prepared_graph& body, execution_context&
     const std::set<slot> on_device = device_uses(body);
     std::erase_if(body.constants, [&](const auto& each) { return !used.contains(each.first); });
     for (auto& [at, value] : body.constants)
-        if (on_device.contains(at)) value = uploaded(context, value);
+        if (on_device.contains(at) && !value.is_on_device()) value = uploaded(context, value);
 }
 
 void prepared_network::require_fitting(const std::vector<any_tensor>& inputs) const {

@@ -4,6 +4,8 @@
 // number, as it does between devices.
 #pragma once
 
+#include <filesystem>
+
 #include "nn/prepared_network.hpp"
 #include "sluice/nn/precision.hpp"
 
@@ -47,6 +49,10 @@ void fuse_short_image_stretches(prepared_graph& in, precision what, execution_co
 
 // On a CPU: the constant f32 weights of RNN, GRU and LSTM are packed once. Also in the graphs of steps.
 void pack_recurrent_layers(prepared_graph& in, execution_context& context);
+
+// On a CPU: the attributes of trees become one constant, in the form in which they are computed with. Also in the
+// graphs of steps.
+void pack_trees(prepared_graph& in, const std::filesystem::path& path, execution_context& context);
 
 // Sets, for each step, the values that nothing after it uses. Also in the graphs of steps.
 void find_last_uses(prepared_graph& in);
