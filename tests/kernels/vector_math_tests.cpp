@@ -12,6 +12,7 @@
 #include <cstdint>
 #include <limits>
 #include <random>
+#include <string>
 #include <vector>
 
 namespace sluice::kernels::vector_math_tests {
@@ -27,7 +28,13 @@ const known_function all_functions[] = {
     {"exponential", &vector_math::exponential, [](double x) { return std::exp(x); }, 1},
     {"sigmoid", &vector_math::sigmoid, [](double x) { return 1 / (1 + std::exp(-x)); }, 1.6},
     {"hyperbolic_tangent", &vector_math::hyperbolic_tangent, [](double x) { return std::tanh(x); }, 1.4},
-    {"error_function", &vector_math::error_function, [](double x) { return std::erf(x); }, 1.4}};
+    {"error_function", &vector_math::error_function, [](double x) { return std::erf(x); }, 1.4},
+    {"logarithm", &vector_math::logarithm, [](double x) { return std::log(x); }, 0.6},
+    {"softplus", &vector_math::softplus,
+     [](double x) { return (x > 0 ? x : 0) + std::log1p(std::exp(x > 0 ? -x : x)); }, 0.6},
+    {"sine", &vector_math::sine, [](double x) { return std::sin(x); }, 0.6},
+    {"cosine", &vector_math::cosine, [](double x) { return std::cos(x); }, 0.6},
+    {"arctangent", &vector_math::arctangent, [](double x) { return std::atan(x); }, 0.6}};
 
 // The distance of neighbours at this number.
 double ulp_at(double exact) {
@@ -80,6 +87,54 @@ TEST(vector_math, gives_the_limits) {
             EXPECT_EQ(of(function, -infinity), -1);
             EXPECT_TRUE(std::signbit(of(function, -0.0f)));
         }
+        EXPECT_EQ(of(&vector_math::logarithm, 0), -infinity);
+        EXPECT_EQ(of(&vector_math::logarithm, infinity), infinity);
+        EXPECT_EQ(of(&vector_math::logarithm, 1), 0);
+        EXPECT_EQ(of(&vector_math::softplus, infinity), infinity);
+        EXPECT_EQ(of(&vector_math::softplus, -infinity), 0);
+        EXPECT_EQ(of(&vector_math::sine, 0), 0);
+        EXPECT_TRUE(std::signbit(of(&vector_math::sine, -0.0f)));
+        EXPECT_TRUE(std::signbit(of(&vector_math::arctangent, -0.0f)));
+        EXPECT_EQ(of(&vector_math::cosine, 0), 1);
+        EXPECT_TRUE(std::isnan(of(&vector_math::sine, infinity)));
+    }
+}
+
+TEST(vector_math, gives_powers_of_any_two_numbers) {
+    constexpr float infinity = std::numeric_limits<float>::infinity(), nan = std::numeric_limits<float>::quiet_NaN();
+    std::mt19937 numbers(8);
+    std::vector<float> special = {0,     -0.0f,  1,          -1,         2,           -2,   3,
+                                  -3,    0.5f,   -0.5f,      infinity,   -infinity,   nan,  1e-40f,
+                                  1e38f, -1e38f, 16'777'215, 16'777'216, -16'777'215, 1.5f, 1e30f};
+    std::vector<float> a, b;
+    for (const float each : special) {
+        for (const float other : special) {
+            a.push_back(each);
+            b.push_back(other);
+        }
+    }
+    std::uniform_real_distribution<float> any_exponent(-30, 30), any_base(-20, 20);
+    for (int k = 0; k < 100'000; ++k) {
+        a.push_back(k % 3 == 0 ? any_base(numbers) : std::exp2(any_base(numbers)));
+        b.push_back(k % 3 == 0 ? std::rint(any_exponent(numbers) / 4) : any_exponent(numbers) / 4);
+    }
+    for (const vector_math* each : known_vector_math()) {
+        std::vector<float> y(a.size());
+        each->power(a.data(), b.data(), y.data(), y.size());
+        for (std::size_t i = 0; i < y.size(); ++i) {
+            const double exact = std::pow(static_cast<double>(a[i]), static_cast<double>(b[i]));
+            const std::string what = std::to_string(a[i]) + " to the " + std::to_string(b[i]);
+            ASSERT_EQ(std::isnan(y[i]), std::isnan(exact)) << what;
+            if (std::isnan(exact)) continue;
+            ASSERT_EQ(std::signbit(y[i]), std::signbit(exact)) << what;
+            if (std::isinf(y[i]) && std::isinf(static_cast<float>(exact))) continue;
+            ASSERT_LE(std::fabs(static_cast<double>(y[i]) - exact), 1.0 * ulp_at(exact)) << what;
+        }
+        // Squares.
+        const std::vector<float> two(a.size(), 2.0f);
+        each->power(a.data(), two.data(), y.data(), y.size());
+        for (std::size_t i = 0; i < y.size(); ++i)
+            if (!std::isnan(a[i])) ASSERT_EQ(y[i], a[i] * a[i]);
     }
 }
 
@@ -97,7 +152,9 @@ TEST(vector_math, gives_an_element_the_same_bits_wherever_it_is) {
                     std::vector<float> some(x.begin() + static_cast<std::ptrdiff_t>(first),
                                             x.begin() + static_cast<std::ptrdiff_t>(first + count));
                     (each->*function.of)(some.data(), some.data(), count);
-                    for (std::size_t i = 0; i < count; ++i) ASSERT_EQ(some[i], all[first + i]) << function.name;
+                    for (std::size_t i = 0; i < count; ++i)
+                        ASSERT_EQ(std::bit_cast<std::uint32_t>(some[i]), std::bit_cast<std::uint32_t>(all[first + i]))
+                            << function.name;
                 }
             }
         }

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// vector_math: exp, sigmoid, tanh and erf of many f32 numbers, and the softmax of a row, by a CPU's vector units.
+// vector_math: exp, log, sine and the like of many f32 numbers, and the softmax of a row, by a CPU's vector units.
 //
 //     vector_math_of_this_processor().exponential(x, y, count);
 //
 // An element's result depends on that element alone, not on where it is. It differs from the exact one by at most 1 ulp
-// (exp), 1.4 (tanh, erf) and 1.6 (sigmoid); tests/kernels/vector_math_tests.cpp tries them. NaN stays NaN, infinities
-// give limits. Units differ in the last bit: one rounds a product before it is added, another does not.
+// (exp), 1.4 (tanh, erf), 1.6 (sigmoid) and 0.6 (the others, which are computed in f64);
+// tests/kernels/vector_math_tests.cpp tries them. NaN stays NaN, infinities give limits. Units differ in the last bit:
+// one rounds a product before it is added, another does not.
 #pragma once
 
 #include <cstddef>
@@ -20,6 +21,9 @@ struct vector_math {
     function exponential, sigmoid, hyperbolic_tangent, error_function;
     // In place, of a row that is not empty: exp(x - largest) over their sum, which carries its rounding errors along.
     void (*softmax)(float* x, std::size_t count) noexcept;
+    function logarithm, softplus, sine, cosine, arctangent;
+    // y[i] = a[i] to the power of b[i], as pow of the standard library has it for zeros, infinities and NaN.
+    void (*power)(const float* a, const float* b, float* y, std::size_t count) noexcept;
 };
 
 extern const vector_math vector_math_baseline, vector_math_avx2, vector_math_avx512;

@@ -158,6 +158,239 @@ void over(const float* x, float* y, std::size_t count) noexcept {
 [[gnu::always_inline]] inline void tangent_lane(const number_lane& x, number_lane& to) { hyperbolic_tangent(x, to); }
 [[gnu::always_inline]] inline void error_lane(const number_lane& x, number_lane& to) { error_function(x, to); }
 
+// --- in f64 ------------------------------------------------------------------------------------------------------
+
+// Of f64 numbers, half as many at a time: what is off by less than 1e-9 there is the nearest f32 number, or next to it.
+constexpr std::size_t wide_numbers = lane_bytes / sizeof(double);
+using wide_lane __attribute__((vector_size(lane_bytes))) = double;
+using wide_bits __attribute__((vector_size(lane_bytes))) = long long;
+using loose_half_lane __attribute__((vector_size(lane_bytes / 2), aligned(4))) = float;
+constexpr double wide_rounding = 6'755'399'441'055'744;  // 1.5 * 2^52: what is added to it is rounded to a whole number
+constexpr double wide_infinity = __builtin_inf();
+
+[[gnu::always_inline]] inline void add_wide(wide_lane& sum, const wide_lane& a, const wide_lane& b) {
+#if defined(__AVX512F__)
+    sum = reinterpret_cast<wide_lane>(
+        _mm512_fmadd_pd(reinterpret_cast<__m512d>(a), reinterpret_cast<__m512d>(b), reinterpret_cast<__m512d>(sum)));
+#elif defined(__FMA__)
+    sum = reinterpret_cast<wide_lane>(
+        _mm256_fmadd_pd(reinterpret_cast<__m256d>(a), reinterpret_cast<__m256d>(b), reinterpret_cast<__m256d>(sum)));
+#else
+    sum += a * b;
+#endif
+}
+template <std::size_t Count>
+[[gnu::always_inline]] inline void series(const double (&coefficients)[Count], const wide_lane& x, wide_lane& to) {
+    wide_lane made = wide_lane{} + coefficients[Count - 1];
+    for (std::size_t k = Count - 1; k-- > 0;) {
+        wide_lane next = wide_lane{} + coefficients[k];
+        add_wide(next, made, x);
+        made = next;
+    }
+    to = made;
+}
+[[gnu::always_inline]] inline void wide_magnitude(const wide_lane& x, wide_lane& to) {
+    to = reinterpret_cast<wide_lane>(reinterpret_cast<wide_bits>(x) & 0x7fff'ffff'ffff'ffff);
+}
+[[gnu::always_inline]] inline void wide_sign(const wide_lane& x, wide_lane& size) {
+    size = reinterpret_cast<wide_lane>((reinterpret_cast<wide_bits>(x) & ~0x7fff'ffff'ffff'ffff) |
+                                       reinterpret_cast<wide_bits>(size));
+}
+
+// log((1 + s) / (1 - s)) = 2 s + 2 s^3 / 3 + ..., off by less than 1e-11 for s^2 <= 1 / 9.
+[[gnu::always_inline]] inline void logarithm_of_quotient(const wide_lane& s, wide_lane& to) {
+    constexpr double p[] = {2.0,      2.0 / 3,  2.0 / 5,  2.0 / 7,  2.0 / 9, 2.0 / 11,
+                            2.0 / 13, 2.0 / 15, 2.0 / 17, 2.0 / 19, 2.0 / 21};
+    wide_lane made;
+    series(p, s * s, made);
+    to = s * made;
+}
+
+// Of numbers above 0 that are finite and normal: x = 2^n m with m between the roots of 1/2 and of 2.
+[[gnu::always_inline]] inline void wide_logarithm(const wide_lane& x, wide_lane& to) {
+    using wide_unsigned __attribute__((vector_size(lane_bytes))) = unsigned long long;
+    constexpr double ln2 = 0.693147180559945309417;
+    constexpr unsigned long long root_of_half = 0x3fe6'a09e'667f'3bcd, exponents = 0xfff0'0000'0000'0000,
+                                 bias = 0x4000'0000'0000'0000, two_to_52 = 0x4330'0000'0000'0000;
+    const wide_unsigned bits = reinterpret_cast<wide_unsigned>(x), distance = bits - root_of_half;
+    const wide_lane m = reinterpret_cast<wide_lane>(bits - (distance & exponents));
+    const wide_unsigned n = (distance + bias) >> 52;  // and 1024
+    const wide_lane whole = reinterpret_cast<wide_lane>(n | two_to_52) - (4'503'599'627'370'496.0 + 1024);
+    const wide_lane s = (m - 1.0) / (m + 1.0);
+    logarithm_of_quotient(s, to);
+    add_wide(to, whole, wide_lane{} + ln2);
+}
+
+// exp(x), as exponential() above; beyond 700 it is that of 700, which no f32 number is.
+[[gnu::always_inline]] inline void wide_exponential(const wide_lane& x, wide_lane& to) {
+    constexpr double p[] = {1.0,       1.0,         1.0 / 2,      1.0 / 6,       1.0 / 24,        1.0 / 120,
+                            1.0 / 720, 1.0 / 5'040, 1.0 / 40'320, 1.0 / 362'880, 1.0 / 3'628'800, 1.0 / 39'916'800};
+    const wide_lane most = wide_lane{} + 700.0, least = wide_lane{} - 700.0;
+    wide_lane limited = x > most ? most : x;  // NaN stays
+    limited = limited < least ? least : limited;
+    wide_lane shifted = wide_lane{} + wide_rounding;
+    add_wide(shifted, limited, wide_lane{} + 1.44269504088896340736);
+    const wide_lane whole = shifted - wide_rounding;
+    wide_lane r = limited, made;
+    add_wide(r, whole, wide_lane{} - 0.693147180369123816490);
+    add_wide(r, whole, wide_lane{} - 1.90821492927058770002e-10);
+    series(p, r, made);
+    const wide_bits n = reinterpret_cast<wide_bits>(shifted) - reinterpret_cast<wide_bits>(wide_lane{} + wide_rounding);
+    to = made * reinterpret_cast<wide_lane>((n + 1023) << 52);
+}
+
+[[gnu::always_inline]] inline void logarithm_lane(const wide_lane& x, wide_lane& to, wide_bits&) {
+    wide_lane made;
+    wide_logarithm(x, made);
+    const wide_lane none = x == 0.0 ? wide_lane{} - wide_infinity : wide_lane{} + __builtin_nan("");
+    made = x > 0.0 ? made : none;
+    to = x == wide_infinity ? x : made;
+}
+
+// max(x, 0) + log(1 + exp(-|x|))
+[[gnu::always_inline]] inline void softplus_lane(const wide_lane& x, wide_lane& to, wide_bits&) {
+    wide_lane size, falling, made;
+    wide_magnitude(x, size);
+    wide_exponential(-size, falling);
+    logarithm_of_quotient(falling / (falling + 2.0), made);
+    to = (x > 0.0 ? x : wide_lane{}) + made;
+}
+
+// With u = |x|, or 1 / |x| beyond 1, and t = u, or (u - 1) / (u + 1) beyond tan(pi / 8): t - t^3 / 3 + ..., off by
+// 2e-11.
+[[gnu::always_inline]] inline void arctangent_lane(const wide_lane& x, wide_lane& to, wide_bits&) {
+    constexpr double p[] = {1.0,       -1.0 / 3, 1.0 / 5,   -1.0 / 7, 1.0 / 9,   -1.0 / 11, 1.0 / 13,
+                            -1.0 / 15, 1.0 / 17, -1.0 / 19, 1.0 / 21, -1.0 / 23, 1.0 / 25};
+    constexpr double quarter = 0.785398163397448309616, half = 1.57079632679489661923;
+    wide_lane size, rest;
+    wide_magnitude(x, size);
+    const wide_lane one = wide_lane{} + 1.0, u = size > one ? one / size : size;
+    const wide_bits is_large = u > 0.414213562373095;
+    const wide_lane t = is_large ? (u - one) / (u + one) : u;
+    series(p, t * t, rest);
+    wide_lane made = (is_large ? wide_lane{} + quarter : wide_lane{}) + t * rest;
+    made = size > one ? half - made : made;
+    wide_sign(x, made);
+    to = made;
+}
+
+// sin(x + turns * pi / 2) for |x| < 2^20. The rest of x by pi / 2 is exact but for what f64 rounds at the end.
+[[gnu::always_inline]] inline void turned_sine(const wide_lane& x, long long turns, wide_lane& to, wide_bits& special) {
+    constexpr double s[] = {1.0,           -1.0 / 6,          1.0 / 120,          -1.0 / 5'040,
+                            1.0 / 362'880, -1.0 / 39'916'800, 1.0 / 6'227'020'800};
+    constexpr double c[] = {1.0,          -1.0 / 2,         1.0 / 24,          -1.0 / 720,
+                            1.0 / 40'320, -1.0 / 3'628'800, 1.0 / 479'001'600, -1.0 / 87'178'291'200};
+    wide_lane size;
+    wide_magnitude(x, size);
+    special = ~(size < 1'048'576.0);
+    wide_lane shifted = wide_lane{} + wide_rounding;
+    add_wide(shifted, x, wide_lane{} + 0.636619772367581343076);
+    const wide_lane whole = shifted - wide_rounding;
+    wide_lane r = x, sine, cosine;
+    add_wide(r, whole, wide_lane{} - 1.57079632673412561417);
+    add_wide(r, whole, wide_lane{} - 6.07710050630396597660e-11);
+    add_wide(r, whole, wide_lane{} - 2.02226624879595063154e-21);
+    const wide_lane square = r * r;
+    series(s, square, sine);
+    series(c, square, cosine);
+    const wide_bits quarter = reinterpret_cast<wide_bits>(shifted) + turns;
+    const wide_lane made = (quarter & 1) != 0 ? cosine : r * sine;
+    to = reinterpret_cast<wide_lane>(reinterpret_cast<wide_bits>(made) ^ ((quarter & 2) << 62));
+}
+[[gnu::always_inline]] inline void sine_lane(const wide_lane& x, wide_lane& to, wide_bits& special) {
+    turned_sine(x, 0, to, special);
+}
+[[gnu::always_inline]] inline void cosine_lane(const wide_lane& x, wide_lane& to, wide_bits& special) {
+    turned_sine(x, 1, to, special);
+}
+
+using wide_function = void (*)(const wide_lane&, wide_lane&, wide_bits&);
+using alone_function = float (*)(float);
+inline float no_function(float x) { return x; }
+inline float sine_alone(float x) { return __builtin_sinf(x); }
+inline float cosine_alone(float x) { return __builtin_cosf(x); }
+
+[[gnu::always_inline]] inline bool is_any(const wide_bits& of) {
+    long long made = 0;
+    for (std::size_t k = 0; k < wide_numbers; ++k) made |= of[k];
+    return made != 0;
+}
+
+// The numbers that a lane says are special are taken one by one.
+template <wide_function Apply, alone_function Alone>
+void over_wide(const float* x, float* y, std::size_t count) noexcept {
+    float last[wide_numbers];
+    for (std::size_t i = 0; i < count; i += wide_numbers) {
+        const std::size_t size = count - i < wide_numbers ? count - i : wide_numbers;
+        const float* from = x + i;
+        if (size < wide_numbers) {
+            for (std::size_t k = 0; k < wide_numbers; ++k) last[k] = k < size ? x[i + k] : 1.0f;
+            from = last;
+        }
+        const wide_lane each = __builtin_convertvector(*reinterpret_cast<const loose_half_lane*>(from), wide_lane);
+        wide_lane made;
+        wide_bits special = {};
+        Apply(each, made, special);
+        float results[wide_numbers];
+        *reinterpret_cast<loose_half_lane*>(results) = __builtin_convertvector(made, loose_half_lane);
+        if (Alone != &no_function && is_any(special))
+            for (std::size_t k = 0; k < size; ++k)
+                if (special[k] != 0) results[k] = Alone(from[k]);
+        if (size == wide_numbers) {
+            *reinterpret_cast<loose_half_lane*>(y + i) = *reinterpret_cast<const loose_half_lane*>(results);
+        } else {
+            for (std::size_t k = 0; k < size; ++k) y[i + k] = results[k];
+        }
+    }
+}
+
+// exp(b log |a|), with the sign of a where b is odd; NaN for a below 0 where b is no whole number. Zeros, infinities
+// and NaN are taken one by one.
+[[gnu::always_inline]] inline void power_lane(const wide_lane& a, const wide_lane& b, wide_lane& to,
+                                              wide_bits& special) {
+    constexpr double all_even = 16'777'216;  // f32 numbers from here on are even
+    wide_lane size, size_of_b, made;
+    wide_magnitude(a, size);
+    wide_magnitude(b, size_of_b);
+    special = ~((size > 0.0) & (size < wide_infinity) & (size_of_b < wide_infinity));
+    wide_logarithm(size, made);
+    wide_exponential(made * b, made);
+    const wide_lane half = b * 0.5;
+    const wide_bits is_whole = (size_of_b >= all_even) | ((b + wide_rounding) - wide_rounding == b),
+                    is_odd = (size_of_b < all_even) & is_whole & ((half + wide_rounding) - wide_rounding != half);
+    const wide_lane signed_one = is_odd ? -made : made;
+    const wide_lane of_negative = is_whole ? signed_one : wide_lane{} + __builtin_nan("");
+    to = a < 0.0 ? of_negative : made;
+}
+
+void power_of_each(const float* a, const float* b, float* y, std::size_t count) noexcept {
+    bool is_square = true;
+    for (std::size_t i = 0; i < count; ++i) is_square &= b[i] == 2.0f;
+    if (is_square) {
+        for (std::size_t i = 0; i < count; ++i) y[i] = a[i] * a[i];
+        return;
+    }
+    float some_a[wide_numbers], some_b[wide_numbers], results[wide_numbers];
+    for (std::size_t i = 0; i < count; i += wide_numbers) {
+        const std::size_t size = count - i < wide_numbers ? count - i : wide_numbers;
+        for (std::size_t k = 0; k < wide_numbers; ++k) {
+            some_a[k] = k < size ? a[i + k] : 1.0f;
+            some_b[k] = k < size ? b[i + k] : 1.0f;
+        }
+        wide_lane made;
+        wide_bits special = {};
+        power_lane(__builtin_convertvector(*reinterpret_cast<const loose_half_lane*>(some_a), wide_lane),
+                   __builtin_convertvector(*reinterpret_cast<const loose_half_lane*>(some_b), wide_lane), made,
+                   special);
+        *reinterpret_cast<loose_half_lane*>(results) = __builtin_convertvector(made, loose_half_lane);
+        const bool has_special = is_any(special);
+        for (std::size_t k = 0; k < size; ++k)
+            y[i + k] = has_special && special[k] != 0 ? __builtin_powf(some_a[k], some_b[k]) : results[k];
+    }
+}
+
+// --- softmax -----------------------------------------------------------------------------------------------------
+
 // Kahan's sum, one for each place of a lane. A sum that is infinite or NaN stays so.
 struct lane_sum {
     number_lane sum = {}, lost = {};
@@ -217,8 +450,17 @@ void softmax_of_row(float* x, std::size_t count) noexcept {
     for (std::size_t i = whole; i < count; ++i) x[i] *= scale;
 }
 
-constexpr vector_math vector_math_of_this_unit = {&over<exponential_lane>, &over<sigmoid_lane>, &over<tangent_lane>,
-                                                  &over<error_lane>, &softmax_of_row};
+constexpr vector_math vector_math_of_this_unit = {.exponential = &over<exponential_lane>,
+                                                  .sigmoid = &over<sigmoid_lane>,
+                                                  .hyperbolic_tangent = &over<tangent_lane>,
+                                                  .error_function = &over<error_lane>,
+                                                  .softmax = &softmax_of_row,
+                                                  .logarithm = &over_wide<logarithm_lane, no_function>,
+                                                  .softplus = &over_wide<softplus_lane, no_function>,
+                                                  .sine = &over_wide<sine_lane, sine_alone>,
+                                                  .cosine = &over_wide<cosine_lane, cosine_alone>,
+                                                  .arctangent = &over_wide<arctangent_lane, no_function>,
+                                                  .power = &power_of_each};
 
 }  // namespace
 }  // namespace sluice::kernels

@@ -137,6 +137,12 @@ private:
                 case opcode::sigmoid: return math_.sigmoid(a, made, size);
                 case opcode::hyperbolic_tangent: return math_.hyperbolic_tangent(a, made, size);
                 case opcode::error_function: return math_.error_function(a, made, size);
+                case opcode::logarithm: return math_.logarithm(a, made, size);
+                case opcode::softplus: return math_.softplus(a, made, size);
+                case opcode::sine: return math_.sine(a, made, size);
+                case opcode::cosine: return math_.cosine(a, made, size);
+                case opcode::arctangent: return math_.arctangent(a, made, size);
+                case opcode::power: return math_.power(a, b, made, size);
                 default: break;
             }
         } else if constexpr (is_real<Number>) {
