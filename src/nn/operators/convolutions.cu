@@ -8,6 +8,7 @@
 #include <string>
 
 #include "kernels/convolution/convolution_dispatch.hpp"
+#include "nn/operators/convolutions_on_cpu.hpp"
 #include "nn/operators/dense_layers.hpp"
 #include "nn/operators/expression.hpp"
 #include "nn/operators/launch_each.hpp"
@@ -282,6 +283,7 @@ void convolution_node(node_call& in) {
     require_bias(in, 2, of.groups * of.filters, x.type());
     const any_tensor& y = in.make_output(0, x.type(), of.output_shape());
     if (y.elements() == 0) return;
+    if (convolve_on_cpu(in, of, x, filter, in.has_input(2) ? &in.input(2) : nullptr, y)) return;
     if (convolve_groups(in, of, x, filter, in.has_input(2) ? in.input(2) : any_tensor(), y)) return;
     if (can_use_library(in, of, x.type())) return convolve_by_library(in, of, y);
     const any_tensor& bias = in.has_input(2) ? in.input(2) : filter;
@@ -443,6 +445,7 @@ void transposed_convolution_node(node_call& in) {
     require_bias(in, 2, of.groups * of.filters, x.type());
     const any_tensor& y = in.make_output(0, x.type(), of.output_shape());
     if (y.elements() == 0 || transpose_by_library(in, of, y)) return;
+    if (convolve_transposed_on_cpu(in, of, x, filter, in.has_input(2) ? &in.input(2) : nullptr, y)) return;
     const any_tensor& bias = in.has_input(2) ? in.input(2) : filter;
     with_float(in, x, [&]<typename T>() {
         each(in, y.elements(),
