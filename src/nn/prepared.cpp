@@ -29,6 +29,7 @@ std::size_t place_named(const prepared_network& of, const std::vector<value_info
     const auto found = std::ranges::find(among, name, &value_info::name);
     if (found != among.end()) return static_cast<std::size_t>(found - among.begin());
     std::vector<std::string> known;
+    known.reserve(among.size());
     for (const value_info& each : among) known.push_back(each.name);
     const std::string nearest = known.empty() ? "" : "; is " + in_quotes(detail::nearest_name(name, known)) + " meant?";
     refuse(of, errc::invalid_argument, "the network has no " + what + " " + in_quotes(name) + nearest);

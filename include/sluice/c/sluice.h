@@ -392,9 +392,8 @@ sluice_status sluice_prepared_output(const sluice_prepared* prepared, size_t ind
 
 /* Computes the outputs from the inputs, and returns when they are there. On a CPU device of one worker, on the thread
  * that created the object or that has run it before, this allocates no memory, takes no lock and does not call the
- * system, but for networks with convolutions of integers or with primitives of oneDNN, which allocate. Since 1.4.
- * Errors: SLUICE_OUT_OF_RANGE for an index in the data; SLUICE_INVALID_ARGUMENT while another thread runs it;
- * SLUICE_RUNTIME_CLOSED; SLUICE_DEVICE_FAILED. */
+ * system; primitives of oneDNN may allocate. Since 1.4. Errors: SLUICE_OUT_OF_RANGE for an index in the data;
+ * SLUICE_INVALID_ARGUMENT while another thread runs it; SLUICE_RUNTIME_CLOSED; SLUICE_DEVICE_FAILED. */
 sluice_status sluice_prepared_run(sluice_prepared* prepared);
 
 /* The bytes of its inputs, its outputs and all values in between; weights are the network's. Since 1.4. */

@@ -12,9 +12,8 @@
 //
 // Real time: on a CPU device of one worker (runtime_options::cpu_workers) run() allocates no memory, takes no lock,
 // makes no system call, and throws only for numbers that the network refuses; on another thread than that of prepare
-// from its second run on, since a thread has scratch memory of its own. It does allocate where a convolution of
-// integers or a primitive of oneDNN is computed. With several workers, large commands wake threads. Where the device is
-// traced, each run is a launch on a stream, which allocates.
+// from its second run on, since a thread has scratch memory of its own. Primitives of oneDNN may allocate. With several
+// workers, large commands wake threads. Where the device is traced, each run is a launch on a stream, which allocates.
 //
 // Thread safety: one thread at a time. Several objects of one network are independent of each other.
 #pragma once

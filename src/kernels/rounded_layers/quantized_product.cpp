@@ -37,6 +37,15 @@ void bring_image(const quantized_call& call, const window_image& as, std::size_t
                         call.scratch + which * as.bytes());
 }
 
+// Of a thread: calls that come again make no memory. A block is done before the thread begins another one.
+struct block_memory {
+    aligned_memory windows, outputs;
+};
+block_memory& memory_of_thread() {
+    thread_local block_memory mine;
+    return mine;
+}
+
 // Some windows of one group of one image, or some rows of a product.
 class quantized_block {
 public:
@@ -48,16 +57,21 @@ public:
           columns_(panels_of_columns(filters_) * rounded_panel),
           padded_(padded_inputs(rounded_type::int8, form_.products())),
           row_bytes_(row_bytes_of(*call.with, rounded_type::int8, form_.products())),
-          places_(places_of(rounded_type::int8, form_.products(), filters_)),
-          windows_(rounded_block * row_bytes_),
-          outputs_(rounded_block * columns_) {
+          places_(places_of(rounded_type::int8, form_.products(), filters_)) {
+        block_memory& memory = memory_of_thread();
+        memory.windows.grow(rounded_block * row_bytes_);
+        memory.outputs.grow(rounded_block * columns_ * sizeof(float));
+        windows_ = memory.windows.data();
+        outputs_ = reinterpret_cast<float*>(memory.outputs.data());
+        // What is after a window's elements meets weights of 0; it may be of another convolution.
+        for (std::size_t i = 0; i < rounded_block; ++i)
+            std::memset(windows_ + i * row_bytes_ + form_.products(), 0, row_bytes_ - form_.products());
         quantities_.fill({call.numbers.x_scale, zero_of(call.numbers)});
     }
 
     void run(std::size_t which, std::size_t first, std::size_t count) {
         const std::byte* const image = call_.scratch + which * as_.bytes();
-        for (std::size_t i = 0; i < count; ++i)
-            copy_window(form_, as_, image, first + i, windows_.data() + i * row_bytes_);
+        for (std::size_t i = 0; i < count; ++i) copy_window(form_, as_, image, first + i, windows_ + i * row_bytes_);
         multiply(which % form_.groups, count);
         for (std::size_t f = 0; f < filters_; ++f)
             for (std::size_t i = 0; i < count; ++i)
@@ -69,7 +83,7 @@ public:
         const auto* const x = reinterpret_cast<const std::uint8_t*>(call_.x) + first * form_.channels;
         const std::uint8_t flip = flip_of(call_.numbers);
         for (std::size_t i = 0; i < count; ++i) {
-            auto* const row = reinterpret_cast<std::uint8_t*>(windows_.data() + i * row_bytes_);
+            auto* const row = reinterpret_cast<std::uint8_t*>(windows_ + i * row_bytes_);
             for (std::size_t k = 0; k < form_.channels; ++k) row[k] = x[i * form_.channels + k] ^ flip;
         }
         multiply(0, count);
@@ -81,7 +95,7 @@ private:
     void multiply(std::size_t group, std::size_t count) {
         const std::byte* const layer = call_.image + group * places_.end;
         call_.with->multiply({
-            .rows = windows_.data(),
+            .rows = windows_,
             .row_bytes = row_bytes_,
             .count = count,
             .weights = layer,
@@ -92,7 +106,7 @@ private:
             .column_sums = reinterpret_cast<const std::int32_t*>(layer + places_.column_sums),
             .quantities = quantities_.data(),
             .after = call_.numbers.after,
-            .out = outputs_.data(),
+            .out = outputs_,
             .out_stride = columns_,
         });
     }
@@ -113,8 +127,8 @@ private:
     const convolution_form& form_;
     const std::size_t filters_, columns_, padded_, row_bytes_;  // of one group
     const rounded_layer_places places_;
-    aligned_memory windows_;
-    std::vector<float> outputs_;
+    std::byte* windows_;
+    float* outputs_;
     std::array<row_quantity, rounded_block> quantities_;
 };
 
