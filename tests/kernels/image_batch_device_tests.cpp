@@ -254,17 +254,20 @@ TEST(image_batch_squeezes, compute_what_the_reference_computes) {
             call.scratch = reinterpret_cast<std::byte*>(expected.data());
             run_image_batch_on_host(call);
             const auto on_device = sync(upload(numbers.all(), {numbers.all().size()}), pool);
-            auto all = sync(upload(values, {values.size()}), pool);
-            call.numbers = on_device.device_data();
-            call.scratch = reinterpret_cast<std::byte*>(all.device_data());
-            batch_closure closure;
-            const std::array<memory_access, 2> accesses{memory_access{all.memory(), access_mode::write},
-                                                        memory_access{on_device.memory(), access_mode::read}};
-            pool.next().launch({"squeeze", accesses, {}}, squeeze_command(call, steps.data(), 3, closure));
-            const std::vector<std::uint16_t> got = sync(download(std::move(all)), pool);
-            for (std::size_t i = 0; i < got.size(); ++i)
-                ASSERT_NEAR(number(got[i], type), number(expected[i], type), type == short_type::f16 ? 0.02f : 0.1f)
-                    << "element " << i;
+            for (const std::size_t blocks : {std::size_t{1}, std::size_t{blocks_of_cluster}}) {
+                if (blocks > 1 && on.properties().compute_capability < 90) continue;
+                auto all = sync(upload(values, {values.size()}), pool);
+                call.numbers = on_device.device_data();
+                call.scratch = reinterpret_cast<std::byte*>(all.device_data());
+                batch_closure closure;
+                const std::array<memory_access, 2> accesses{memory_access{all.memory(), access_mode::write},
+                                                            memory_access{on_device.memory(), access_mode::read}};
+                pool.next().launch({"squeeze", accesses, {}}, squeeze_command(call, steps.data(), 3, blocks, closure));
+                const std::vector<std::uint16_t> got = sync(download(std::move(all)), pool);
+                for (std::size_t i = 0; i < got.size(); ++i)
+                    ASSERT_NEAR(number(got[i], type), number(expected[i], type), type == short_type::f16 ? 0.02f : 0.1f)
+                        << "element " << i << ", " << blocks << " blocks";
+            }
         }
     }
 }

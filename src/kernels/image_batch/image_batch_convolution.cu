@@ -158,72 +158,93 @@ __global__ void __launch_bounds__(Warps* warp_lanes) convolve_tiles(const __grid
         }
     }
 
-    dependency_wait();
     float sums[Tiles][Columns][4] = {};
     const unsigned parts_of_row = (of.window_width + 3) / 4, parts = (of.channels + Part - 1) / Part;
     const unsigned all = Narrow ? of.window_height * parts_of_row : taps * parts;
-    constexpr int at_once = Tiles == 1 && Columns <= 4 ? 4 : 2;  // so that some reads are in flight
-#pragma unroll at_once
-    for (unsigned at = Shares ? warp : 0; at < all; at += Shares ? Warps : 1) {
-        unsigned tap_row, tap_column, channel;
-        bool exists;  // of the window
-        if constexpr (Narrow) {
-            tap_row = at / parts_of_row;
-            tap_column = at % parts_of_row * 4 + t;
-            channel = 0;
-            exists = tap_column < of.window_width;
-        } else if constexpr (Flat) {
-            tap_row = tap_column = 0;
-            channel = at * Part + t * (Part / 4);
-            exists = channel < of.channels;
-        } else {
-            const unsigned tap = at / parts;
-            tap_row = tap / of.window_width;
-            tap_column = tap % of.window_width;
-            channel = at % parts * Part + t * (Part / 4);
-            exists = channel < of.channels;
-        }
-        const int row = static_cast<int>(tap_row) * of.dilation_down,
-                  column = static_cast<int>(tap_column) * of.dilation_across;
-        quarter<Part> a[2 * Tiles], b[Columns];
+    // So many parts are read before the first one is multiplied, as long as registers have room for them.
+    constexpr unsigned at_once = 2 * Tiles + Columns <= 6 ? 4 : 2, step_of_parts = Shares ? Warps : 1;
+    for (unsigned first_part = Shares ? warp : 0; first_part < all; first_part += at_once * step_of_parts) {
+        quarter<Part> a[at_once][2 * Tiles], b[at_once][Columns];
+        unsigned rows_of_taps[at_once], columns_of_taps[at_once], channels[at_once];
+        bool exist[at_once];  // of the window
 #pragma unroll
-        for (unsigned i = 0; i < 2 * Tiles; ++i) {
-            const int y = tops[i] + row, z = lefts[i] + column;
-            a[i] = {};
-            const bool is_there =
-                Flat ? y == 0 : static_cast<unsigned>(y) < of.in_height && static_cast<unsigned>(z) < of.in_width;
-            if (exists && is_there) {
-                const T* from = images[i] + channel;
-                if constexpr (!Flat)
-                    from += static_cast<unsigned>(y) * of.x.row + static_cast<unsigned>(z) * of.x.pixel;
-                a[i] = *reinterpret_cast<const quarter<Part>*>(from);
-                if (of.gate.first != nullptr)
-                    scale<T>(a[i], *reinterpret_cast<const quarter<Part>*>(gates[i] + channel));
+        for (unsigned n = 0; n < at_once; ++n) {
+            const unsigned at = first_part + n * step_of_parts;
+            unsigned& tap_row = rows_of_taps[n];
+            unsigned& tap_column = columns_of_taps[n];
+            if constexpr (Narrow) {
+                tap_row = at / parts_of_row;
+                tap_column = at % parts_of_row * 4 + t;
+                channels[n] = 0;
+                exist[n] = at < all && tap_column < of.window_width;
+            } else if constexpr (Flat) {
+                tap_row = tap_column = 0;
+                channels[n] = at * Part + t * (Part / 4);
+                exist[n] = channels[n] < of.channels;
+            } else {
+                const unsigned tap = at / parts;
+                tap_row = tap / of.window_width;
+                tap_column = tap % of.window_width;
+                channels[n] = at % parts * Part + t * (Part / 4);
+                exist[n] = at < all && channels[n] < of.channels;
             }
-        }
-        const std::size_t tap = tap_row * of.window_width + tap_column;
-#pragma unroll
-        for (unsigned j = 0; j < Columns; ++j) {
-            const unsigned filter = first_filter + 8 * j + group;
-            b[j] = {};
-            if (exists && filter < of.filter_count) {
-                b[j] = *reinterpret_cast<const quarter<Part>*>(
-                    filters + (std::size_t{filter} * taps + tap) * of.channels + channel);
-            }
-        }
-#pragma unroll
-        for (unsigned i = 0; i < Tiles; ++i) {
+            const std::size_t tap = tap_row * of.window_width + tap_column;
 #pragma unroll
             for (unsigned j = 0; j < Columns; ++j) {
-                const std::uint32_t first[4] = {a[2 * i].x, a[2 * i + 1].x, a[2 * i].y, a[2 * i + 1].y};
-                mma<T>(sums[i][j], first, b[j].x, b[j].y);
-                if constexpr (Part == 32) {
-                    const std::uint32_t second[4] = {a[2 * i].z, a[2 * i + 1].z, a[2 * i].w, a[2 * i + 1].w};
-                    mma<T>(sums[i][j], second, b[j].z, b[j].w);
+                const unsigned filter = first_filter + 8 * j + group;
+                b[n][j] = {};
+                if (exist[n] && filter < of.filter_count) {
+                    b[n][j] = *reinterpret_cast<const quarter<Part>*>(
+                        filters + (std::size_t{filter} * taps + tap) * of.channels + channels[n]);
+                }
+            }
+        }
+        // Filters are constants: they are read while the kernel before this one ends.
+        if (first_part < step_of_parts) dependency_wait();
+#pragma unroll
+        for (unsigned n = 0; n < at_once; ++n) {
+            const int row = static_cast<int>(rows_of_taps[n]) * of.dilation_down,
+                      column = static_cast<int>(columns_of_taps[n]) * of.dilation_across;
+#pragma unroll
+            for (unsigned i = 0; i < 2 * Tiles; ++i) {
+                const int y = tops[i] + row, z = lefts[i] + column;
+                a[n][i] = {};
+                const bool is_there =
+                    Flat ? y == 0 : static_cast<unsigned>(y) < of.in_height && static_cast<unsigned>(z) < of.in_width;
+                if (exist[n] && is_there) {
+                    const T* from = images[i] + channels[n];
+                    if constexpr (!Flat)
+                        from += static_cast<unsigned>(y) * of.x.row + static_cast<unsigned>(z) * of.x.pixel;
+                    a[n][i] = *reinterpret_cast<const quarter<Part>*>(from);
+                }
+            }
+        }
+        if (of.gate.first != nullptr) {
+#pragma unroll
+            for (unsigned n = 0; n < at_once; ++n) {
+#pragma unroll
+                for (unsigned i = 0; i < 2 * Tiles; ++i)
+                    if (exist[n]) scale<T>(a[n][i], *reinterpret_cast<const quarter<Part>*>(gates[i] + channels[n]));
+            }
+        }
+#pragma unroll
+        for (unsigned n = 0; n < at_once; ++n) {
+#pragma unroll
+            for (unsigned i = 0; i < Tiles; ++i) {
+#pragma unroll
+                for (unsigned j = 0; j < Columns; ++j) {
+                    const auto &low = a[n][2 * i], &high = a[n][2 * i + 1];
+                    const std::uint32_t first[4] = {low.x, high.x, low.y, high.y};
+                    mma<T>(sums[i][j], first, b[n][j].x, b[n][j].y);
+                    if constexpr (Part == 32) {
+                        const std::uint32_t second[4] = {low.z, high.z, low.w, high.w};
+                        mma<T>(sums[i][j], second, b[n][j].z, b[n][j].w);
+                    }
                 }
             }
         }
     }
+    dependency_wait();  // of a warp without products too
 
 #pragma unroll
     for (unsigned i = 0; i < Tiles; ++i) {
@@ -260,14 +281,14 @@ __global__ void __launch_bounds__(Warps* warp_lanes) convolve_tiles(const __grid
         if (also != nullptr) added = *reinterpret_cast<const neighbours<T, Count>*>(also + from);
         const auto start = *reinterpret_cast<const neighbours<T, Count>*>(bias + filter);
         for (unsigned i = 0; i < Count; ++i) {
-            float sum = float{start.each[i]};
+            float sum = widened(start.each[i]);
             if constexpr (Shares) {
                 for (unsigned w = 0; w < Warps; ++w) sum += sums_of_warps[w][in_tile][first + i];
             } else {
                 sum += sums_of_warps[warp][in_tile][first + i];
             }
-            if (also != nullptr) sum += float{added.each[i]};
-            made.each[i] = T(of.end(sum));
+            if (also != nullptr) sum += widened(added.each[i]);
+            made.each[i] = narrowed<T>(of.end(sum));
         }
         *reinterpret_cast<neighbours<T, Count>*>(out + to) = made;
     };

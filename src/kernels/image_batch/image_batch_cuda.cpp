@@ -89,7 +89,7 @@ struct batch_plan::state {
                               .type = type};
         std::map<step_key, convolution_way> known;
         for (std::size_t i = 0; i < steps.size(); ++i) {
-            if (join(i)) continue;
+            if (join(i, trials, call)) continue;
             const bool is_transposed = steps[i].what == image_work::convolve_transposed;
             if (steps[i].what != image_work::convolve && !is_transposed) continue;
             const bool has_gate = i > 0 && !ways[i - 1].is_done && can_be_gated(steps[i - 1], steps[i]);
@@ -130,13 +130,22 @@ struct batch_plan::state {
                 static_cast<void>(trials.measure(call, steps[i], ways[i], call.scratch + workspace_at));
         }
     }
-    // Whether a kernel carries out this step with others.
-    bool join(std::size_t at) {
+    // Whether a kernel carries out this step with others. With how many blocks is tried.
+    bool join(std::size_t at, const convolution_trial& trials, const batch_call& call) {
         if (ways[at].is_done) return true;
-        // (They need clusters, which the same GPUs have.)
-        const std::size_t joined = starts_early ? squeezed_steps(&steps[at], steps.size() - at) : 0;
+        const std::size_t joined = squeezed_steps(&steps[at], steps.size() - at);
         if (joined == 0) return false;
-        ways[at].joined = joined;
+        convolution_way by;
+        by.joined = joined;
+        if (starts_early && call.scratch != nullptr && !is_late()) {  // (the same GPUs have clusters)
+            convolution_way cluster = by;
+            cluster.blocks = blocks_of_cluster;
+            const bool works = trials.measure(call, steps[at], by, call.scratch + workspace_at);
+            if (trials.measure(call, steps[at], cluster, call.scratch + workspace_at) &&
+                (!works || cluster.microseconds < by.microseconds))
+                by = cluster;
+        }
+        ways[at] = by;
         for (std::size_t i = 1; i < joined; ++i) ways[at + i].is_done = true;
         return true;
     }

@@ -38,7 +38,9 @@ launch_command batch_convolution_command(const batch_call& call, const image_ste
 // How many of these steps, from the first one on, one kernel carries out: the mean of each image and convolutions of
 // the pixel that it gives. 0 where it cannot. On a GPU only.
 std::size_t squeezed_steps(const image_step* steps, std::size_t count);
-launch_command squeeze_command(const batch_call& call, const image_step* steps, std::size_t count,
+// `blocks`, for each image: 1, or blocks_of_cluster, which needs a GPU with clusters.
+inline constexpr unsigned blocks_of_cluster = 8;
+launch_command squeeze_command(const batch_call& call, const image_step* steps, std::size_t count, std::size_t blocks,
                                batch_closure& closure);
 
 }  // namespace sluice::kernels

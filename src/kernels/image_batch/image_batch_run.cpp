@@ -19,7 +19,7 @@ void step_run::operator()(const image_step& step, const convolution_way& by) con
     batch_closure closure;
     const bool is_first = &step == call_.steps;
     if (by.is_done) return;
-    if (by.joined > 1) return launch(squeeze_command(call_, &step, by.joined, closure), is_first);
+    if (by.joined > 1) return launch(squeeze_command(call_, &step, by.joined, by.blocks, closure), is_first);
     if (by.tile) {
         const image_step* const gate = by.is_gated ? &step - 1 : nullptr;
         return launch(batch_convolution_command(call_, step, *by.tile, closure, gate), is_first);

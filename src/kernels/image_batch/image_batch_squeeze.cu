@@ -19,7 +19,6 @@ namespace {
 
 constexpr unsigned most_layers = 2;
 constexpr std::size_t most_squeezed_channels = 2048;
-constexpr unsigned squeezing_blocks = 8;
 
 struct squeezed_layer {
     const std::byte *filters, *bias;
@@ -38,7 +37,9 @@ struct squeezed_images {
 };
 
 #if defined(__CUDACC__)
-constexpr unsigned image_threads = 512, lanes_of_warp = 32;
+constexpr unsigned lanes_of_warp = 32;
+template <unsigned Blocks>
+constexpr unsigned threads_with = Blocks == 1 ? 1024 : 512;
 
 template <typename T>
 struct alignas(16) eight_of {
@@ -46,43 +47,54 @@ struct alignas(16) eight_of {
 };
 
 // What a block shares with the others of its cluster.
+template <unsigned Threads>
 struct squeezed_values {
-    float sums[image_threads * 8];
+    float sums[Threads * 8];
     float values[2][most_squeezed_channels];
 };
 
 // The number that another block of the cluster has where this one has `mine`.
+template <unsigned Blocks>
 __device__ float of_block(const float* mine, unsigned block) {
-    float made;
-    asm volatile("ld.shared::cluster.f32 %0, [%1];" : "=f"(made) : "r"(address_in_block(mine, block)) : "memory");
+    float made = *mine;
+#if !defined(__CUDA_ARCH__) || __CUDA_ARCH__ >= 900
+    if constexpr (Blocks > 1)
+        asm volatile("ld.shared::cluster.f32 %0, [%1];" : "=f"(made) : "r"(address_in_block(mine, block)) : "memory");
+#endif
     return made;
 }
 
-// Of the sum over a block's pixels, channel c is at sums[c % 8 * image_threads
-// + c / 8].
-template <typename T>
+template <unsigned Blocks>
+__device__ void synchronize() {
+#if !defined(__CUDA_ARCH__) || __CUDA_ARCH__ >= 900
+    if constexpr (Blocks > 1) return cluster_barrier();
+#endif
+    __syncthreads();
+}
+
+// Of the sum over a block's pixels, channel c is at sums[c % 8 * Threads + c / 8].
+template <typename T, unsigned Blocks, unsigned Threads>
 __device__ void sum_pixels(const squeezed_images& of, unsigned image, unsigned rank, float* sums) {
-    // Each group of threads adds some of the pixels; then the groups' sums are
-    // added.
-    const unsigned vectors = of.channels / 8, groups = image_threads / vectors;
+    // Each group of threads adds some of the pixels; then the groups' sums are added.
+    const unsigned vectors = of.channels / 8, groups = Threads / vectors;
     const unsigned group = threadIdx.x / vectors, vector = threadIdx.x % vectors;
     float sum[8] = {};
     if (group < groups) {
         const T* const x = reinterpret_cast<const T*>(of.x) + image * of.image + vector * 8;
 #pragma unroll 4
-        for (unsigned p = rank * groups + group; p < of.pixels; p += squeezing_blocks * groups) {
+        for (unsigned p = rank * groups + group; p < of.pixels; p += Blocks * groups) {
             const auto some =
                 *reinterpret_cast<const eight_of<T>*>(x + p / of.width * of.row + p % of.width * of.pixel);
-            for (unsigned i = 0; i < 8; ++i) sum[i] += float{some.each[i]};
+            for (unsigned i = 0; i < 8; ++i) sum[i] += widened(some.each[i]);
         }
-        for (unsigned i = 0; i < 8; ++i) sums[i * image_threads + threadIdx.x] = sum[i];
+        for (unsigned i = 0; i < 8; ++i) sums[i * Threads + threadIdx.x] = sum[i];
     }
     __syncthreads();
     for (unsigned left = groups; left > 1;) {
         const unsigned half = (left + 1) / 2;
         if (group + half < left) {
             for (unsigned i = 0; i < 8; ++i)
-                sums[i * image_threads + threadIdx.x] += sums[i * image_threads + threadIdx.x + half * vectors];
+                sums[i * Threads + threadIdx.x] += sums[i * Threads + threadIdx.x + half * vectors];
         }
         left = half;
         __syncthreads();
@@ -90,14 +102,14 @@ __device__ void sum_pixels(const squeezed_images& of, unsigned image, unsigned r
 }
 
 // The outputs of this block's filters.
-template <typename T>
+template <typename T, unsigned Blocks, unsigned Threads>
 __device__ void make_outputs(const squeezed_layer& layer, unsigned image, unsigned rank, const float* from, float* to) {
     constexpr unsigned together = 4;  // filters of a group of lanes, so that some reads are in flight
     const unsigned parts = layer.channels / 8;
     unsigned lanes = 1;  // that share a filter
     while (lanes < lanes_of_warp && lanes * 2 <= parts) lanes *= 2;
-    const unsigned groups = squeezing_blocks * image_threads / lanes, lane = threadIdx.x % lanes;
-    const unsigned group = (rank * image_threads + threadIdx.x) / lanes;
+    const unsigned groups = Blocks * Threads / lanes, lane = threadIdx.x % lanes;
+    const unsigned group = (rank * Threads + threadIdx.x) / lanes;
     const auto* const filters = reinterpret_cast<const T*>(layer.filters);
     for (unsigned first = 0; first < layer.count; first += together * groups) {
         float made[together] = {};
@@ -114,7 +126,7 @@ __device__ void make_outputs(const squeezed_layer& layer, unsigned image, unsign
             for (unsigned i = 0; i < 8; ++i) {
                 const float x = from[part * 8 + i];
 #pragma unroll
-                for (unsigned k = 0; k < together; ++k) made[k] += float{some[k].each[i]} * x;
+                for (unsigned k = 0; k < together; ++k) made[k] += widened(some[k].each[i]) * x;
             }
         }
 #pragma unroll
@@ -125,55 +137,61 @@ __device__ void make_outputs(const squeezed_layer& layer, unsigned image, unsign
         for (unsigned k = 0; k < together; ++k) {
             const unsigned filter = first + k * groups + group;
             if (lane != 0 || filter >= layer.count) continue;
-            const T last(layer.end(made[k] + float{reinterpret_cast<const T*>(layer.bias)[filter]}));
-            to[filter] = float{last};
+            const T last = narrowed<T>(layer.end(made[k] + widened(reinterpret_cast<const T*>(layer.bias)[filter])));
+            to[filter] = widened(last);
             reinterpret_cast<T*>(layer.out)[image * layer.image + filter] = last;
         }
     }
 }
 
 // Whose filter it is, as make_outputs divides them.
+template <unsigned Blocks, unsigned Threads>
 __device__ unsigned block_of(const squeezed_layer& layer, unsigned filter) {
     const unsigned parts = layer.channels / 8;
     unsigned lanes = 1;
     while (lanes < lanes_of_warp && lanes * 2 <= parts) lanes *= 2;
-    return filter % (squeezing_blocks * image_threads / lanes) * lanes / image_threads;
+    return filter % (Blocks * Threads / lanes) * lanes / Threads;
 }
 
-// A cluster of blocks for each image.
-template <typename T>
-__global__ void __launch_bounds__(image_threads) squeeze(const __grid_constant__ squeezed_images of) {
+// A cluster of blocks for each image, or one block.
+template <typename T, unsigned Blocks>
+__global__ void __launch_bounds__(threads_with<Blocks>) squeeze(const __grid_constant__ squeezed_images of) {
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ < 900
-    __trap();  // squeezed_steps is asked only where there are clusters
-#else
-    __shared__ squeezed_values mine;
+    if constexpr (Blocks > 1) __trap();  // asked for only where there are clusters
+#endif
+    constexpr unsigned Threads = threads_with<Blocks>;
+    __shared__ squeezed_values<Threads> mine;
     dependency_trigger();
     dependency_wait();
-    const unsigned rank = block_in_cluster(), image = blockIdx.x / squeezing_blocks, thread = threadIdx.x;
-    sum_pixels<T>(of, image, rank, mine.sums);
-    cluster_barrier();
-    for (unsigned c = thread; c < of.channels; c += image_threads) {
+    const unsigned rank = Blocks == 1 ? 0 : blockIdx.x % Blocks, image = blockIdx.x / Blocks, thread = threadIdx.x;
+    sum_pixels<T, Blocks, Threads>(of, image, rank, mine.sums);
+    synchronize<Blocks>();
+    for (unsigned c = thread; c < of.channels; c += Threads) {
         float sum = 0;
-        for (unsigned block = 0; block < squeezing_blocks; ++block)
-            sum += of_block(&mine.sums[c % 8 * image_threads + c / 8], block);
-        const T made(of.mean.end(sum / static_cast<float>(of.pixels)));
-        mine.values[0][c] = float{made};
+#pragma unroll
+        for (unsigned block = 0; block < Blocks; ++block)
+            sum += of_block<Blocks>(&mine.sums[c % 8 * Threads + c / 8], block);
+        const T made = narrowed<T>(of.mean.end(sum / static_cast<float>(of.pixels)));
+        mine.values[0][c] = widened(made);
         if (rank == 0) reinterpret_cast<T*>(of.mean.out)[image * of.mean.image + c] = made;
     }
     __syncthreads();
-    for (unsigned l = 0; l < of.layers; ++l) {
+#pragma unroll
+    for (unsigned l = 0; l < most_layers; ++l) {
+        if (l == of.layers) break;
         float *const from = mine.values[l % 2], *const to = mine.values[(l + 1) % 2];
-        make_outputs<T>(of.layer[l], image, rank, from, to);
+        make_outputs<T, Blocks, Threads>(of.layer[l], image, rank, from, to);
         // No block leaves, or writes again, while another one reads what it shares.
-        cluster_barrier();
-        if (l + 1 == of.layers) break;
-        for (unsigned k = thread; k < of.layer[l].count; k += image_threads) {
-            const unsigned block = block_of(of.layer[l], k);
-            if (block != rank) to[k] = of_block(&to[k], block);
+        synchronize<Blocks>();
+        if constexpr (Blocks > 1) {
+            if (l + 1 == of.layers) continue;
+            for (unsigned k = thread; k < of.layer[l].count; k += Threads) {
+                const unsigned block = block_of<Blocks, Threads>(of.layer[l], k);
+                if (block != rank) to[k] = of_block<Blocks>(&to[k], block);
+            }
+            __syncthreads();
         }
-        __syncthreads();
     }
-#endif
 }
 #endif
 
@@ -217,7 +235,7 @@ std::size_t squeezed_steps(const image_step* steps, std::size_t count) {
     return made > 1 ? made : 0;
 }
 
-launch_command squeeze_command(const batch_call& call, const image_step* steps, std::size_t count,
+launch_command squeeze_command(const batch_call& call, const image_step* steps, std::size_t count, std::size_t blocks,
                                batch_closure& closure) {
     static_assert(sizeof(squeezed_images) <= sizeof(closure.bytes));
     const auto number = [](std::size_t x) { return static_cast<unsigned>(x); };
@@ -246,12 +264,16 @@ launch_command squeeze_command(const batch_call& call, const image_step* steps, 
     launch_command command;
     command.closure = made;
     command.closure_bytes = sizeof(squeezed_images);
-    command.grid.x = number(call.images) * squeezing_blocks;
-    command.cluster.x = squeezing_blocks;
+    command.grid.x = number(call.images * blocks);
+    command.cluster.x = number(blocks);
 #if defined(__CUDACC__)
-    command.block = {image_threads, 1, 1};
-    command.device_function = call.type == short_type::f16 ? reinterpret_cast<const void*>(&squeeze<half>)
-                                                           : reinterpret_cast<const void*>(&squeeze<bfloat16>);
+    command.block = {blocks == 1 ? threads_with<1> : threads_with<blocks_of_cluster>, 1, 1};
+    const auto kernel = [&]<typename T>() {
+        return blocks == 1 ? reinterpret_cast<const void*>(&squeeze<T, 1>)
+                           : reinterpret_cast<const void*>(&squeeze<T, blocks_of_cluster>);
+    };
+    command.device_function =
+        call.type == short_type::f16 ? kernel.template operator()<half>() : kernel.template operator()<bfloat16>();
 #endif
     return command;
 }

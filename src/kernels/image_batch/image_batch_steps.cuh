@@ -21,22 +21,6 @@ inline namespace SLUICE_LAUNCH_ABI {
 // --- numbers
 // -----------------------------------------------------------------------------------------------------
 
-SLUICE_KERNEL inline float widened(half x) {
-#if defined(__CUDA_ARCH__)
-    float made;
-    asm("cvt.f32.f16 %0, %1;" : "=f"(made) : "h"(x.bits()));
-    return made;
-#else
-    return x;
-#endif
-}
-SLUICE_KERNEL inline float widened(bfloat16 x) { return x; }
-
-template <typename T>
-SLUICE_KERNEL T narrowed(float x) {
-    return from_float<T>(x);
-}
-
 // Some channels of a pixel: read and written at once.
 template <typename T, unsigned Count>
 struct alignas(sizeof(T) * Count) channels_of {

@@ -111,7 +111,8 @@ std::string convolution_way::text() const {
     std::string made = "kernel";
     if (tile) made = "tiles of " + tile->text();
     if (is_gated) made += ", with the multiplication before it";
-    if (joined > 1) made = "one kernel for " + std::to_string(joined) + " steps";
+    if (joined > 1)
+        made = "one kernel for " + std::to_string(joined) + " steps, blocks of an image: " + std::to_string(blocks);
     if (is_done) made = "in another step's kernel";
     if (product != nullptr) made = "cuBLASLt";
     if (convolution != nullptr) made = cuda::fused_convolutions::text(*convolution);

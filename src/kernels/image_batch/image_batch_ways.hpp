@@ -33,6 +33,7 @@ struct convolution_way {
     bool ends_apart = false;  // bias, addend and bounds by a kernel of ours
     bool is_gated = false;    // of a tile: the step before it, a multiplication, is carried out with it
     std::size_t joined = 1;   // steps from this one on that squeeze_command carries out, if there are more than one
+    std::size_t blocks = 1;   // of these, for each image
     bool is_done = false;     // another step's kernel carries it out
     double microseconds = 0;  // as measured; 0 where nothing was
 
