@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "inline_functions.hpp"
+#include "known_functions.hpp"
 #include "sequences.hpp"
 #include "sluice/base/file_error.hpp"
 #include "sluice/base/printable.hpp"
@@ -81,6 +82,7 @@ public:
         }
         made.body = read(*file.mutable_graph(), false);
         require_opsets(made, made.body);
+        detail::expand_known_functions(made, own_);
         unfold_sequences(made);
         detail::number_texts(path_, made.body, tensors_);
         made.texts = tensors_.texts();
