@@ -161,7 +161,7 @@ __global__ void __launch_bounds__(Warps* warp_lanes) convolve_tiles(const __grid
     float sums[Tiles][Columns][4] = {};
     const unsigned parts_of_row = (of.window_width + 3) / 4, parts = (of.channels + Part - 1) / Part;
     const unsigned all = Narrow ? of.window_height * parts_of_row : taps * parts;
-    // So many parts are read before the first one is multiplied, as long as registers have room for them.
+    // As many parts are read before the first one is multiplied as registers have room for.
     constexpr unsigned at_once = 2 * Tiles + Columns <= 6 ? 4 : 2, step_of_parts = Shares ? Warps : 1;
     for (unsigned first_part = Shares ? warp : 0; first_part < all; first_part += at_once * step_of_parts) {
         quarter<Part> a[at_once][2 * Tiles], b[at_once][Columns];

@@ -248,21 +248,20 @@ private:
         launch_command made;
         const auto use = [&]<unsigned Size>() {
             if (!is_even || of.size.width != Size || of.stride.width > 2) return false;
-            // With fewer threads than this, more of them are worth more than what
-            // they would share.
-            constexpr std::size_t few = 96 * 1024;
+            // With fewer threads than this, more of them are worth more than what they would share. (Two channels a
+            // thread: with eight, registers do not hold what is in flight, and it takes three times as long.)
+            constexpr std::size_t least_threads = 96 * 1024;
             constexpr unsigned some = Size < 7 ? 4 : 2;
-            const bool is_shared = elements(8) >= some * few;
-            if (of.stride.width == 1)
-                made = is_shared ? convolve_some<8, some, Size, 1>() : convolve_some<2, 1, Size, 1>();
-            if (of.stride.width == 2)
-                made = is_shared ? convolve_some<8, some, Size, 2>() : convolve_some<2, 1, Size, 2>();
+            const bool is_shared = elements(2) / some >= least_threads;
+            if (of.stride.width == 1) made = is_shared ? convolve_some<some, Size, 1>() : convolve_some<1, Size, 1>();
+            if (of.stride.width == 2) made = is_shared ? convolve_some<some, Size, 2>() : convolve_some<1, Size, 2>();
             return true;
         };
         return (use.template operator()<Taps>() || ...) ? made : convolve_channels<8>();
     }
-    template <unsigned Count, unsigned Pixels, unsigned Taps, unsigned Stride>
+    template <unsigned Pixels, unsigned Taps, unsigned Stride>
     launch_command convolve_some() const {
+        constexpr unsigned Count = 2;
         element_grid groups = grid(Count);
         groups.width = (groups.width + Pixels - 1) / Pixels;
         const std::size_t count = call_.images * groups.height * groups.width * groups.vectors;
