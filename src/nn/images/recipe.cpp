@@ -153,7 +153,11 @@ image_role role_of(const prepared_graph& in, const std::vector<std::size_t>& rea
                             [&](slot one) { return one == no_slot || in.constants.contains(one); });
     if (takes_constant && !is(of, "Add") && !is(of, "Mul")) return image_role::none;
     if (of.what == &operators::folded_batch_normalization()) return image_role::scale;
-    if (is_convolution(in, of)) return image_role::convolution;
+    if (is_convolution(in, of)) {
+        // A CPU has no layout for images of one dimension: there their nodes stay as they are.
+        const bool has_rows = constant_input(in, of, 1)->shape().size() == 4;
+        return has_rows || style == image_style::together ? image_role::convolution : image_role::none;
+    }
     if (style == image_style::together) {
         if (is_transposed_convolution(in, of)) return image_role::transposed_convolution;
         if (can_be_resampled(in, of)) return image_role::resampling;
