@@ -4,6 +4,11 @@
 #include <utility>
 
 namespace sluice::check {
+namespace {
+
+constexpr std::size_t most_functions = 65'536;
+
+}  // namespace
 
 std::string words_for(const event& from, call what) {
     const std::string bytes = std::to_string(from.to.bytes * (from.to.rows == 0 ? 1 : from.to.rows)) + " bytes";
@@ -27,7 +32,16 @@ std::string words_for(const event& from, call what) {
     }
 }
 
+void checker::name_function(event& what) const {
+    if (what.function == 0 || what.what == call::function) return;
+    const auto known = functions_.find(what.function);
+    if (known == functions_.end())
+        throw trace_refusal("function " + std::to_string(what.function) + " is not declared");
+    what.name = known->second;
+}
+
 void checker::take(event& what) {
+    name_function(what);
     switch (what.what) {
         case call::stream: streams_.declare(what); return findings_.name_stream(what.stream, what.device, what.kind);
         case call::stream_destroy: return streams_.destroy(what.stream);
@@ -38,6 +52,9 @@ void checker::take(event& what) {
         case call::kernel:
         case call::host_func: return submit(what);
         case call::host: return use_host(what);
+        case call::function:
+            if (functions_.size() < most_functions) functions_[what.function] = std::move(what.name);
+            return;
         case call::frames: return findings_.add_stack(what.stack, std::move(what.frames));
         case call::unseen:
             if (unseen_.size() < 256 || unseen_.contains(what.name)) ++unseen_[what.name];

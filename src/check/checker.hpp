@@ -33,6 +33,7 @@ private:
     };
 
     // checker.cpp
+    void name_function(event& what) const;
     void take_order(const event& what);
     void take_graph(event& what);
     void submit(const event& what);
@@ -66,6 +67,7 @@ private:
     streams streams_;
     blocks memory_;
     graphs graphs_;
+    std::unordered_map<std::uint64_t, std::string> functions_;
     std::map<std::uint64_t, capture> captures_;
     std::uint64_t last_capture_ = 0;
     std::map<std::string, std::uint64_t> unseen_;  // calls that are not followed

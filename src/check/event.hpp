@@ -15,7 +15,7 @@ enum class call : unsigned char {
     free,            // at; stream when it is stream-ordered
     copy,            // stream, from, to, bytes, kind, sync
     fill,            // stream, to, bytes, sync
-    kernel,          // stream, name, args
+    kernel,          // stream, name or function, args
     host_func,       // stream, name
     record,          // event, stream
     wait,            // event, stream
@@ -35,6 +35,7 @@ enum class call : unsigned char {
     graph_launch,    // exec, stream
     graph_destroy,   // graph
     exec_destroy,    // exec
+    function,        // the name of a kernel: function, name
     frames,          // a call stack: stack, frames
     unseen,          // the recorder has seen a call that it does not follow: name
 };
@@ -76,8 +77,9 @@ struct event {
     std::uint64_t stack = 0;  // 0: none
     std::uint64_t stream = 0;
     bool has_stream = false;
-    std::uint64_t id = 0;     // of the event, graph or stack that the line is about
-    std::uint64_t other = 0;  // node, exec
+    std::uint64_t function = 0;  // 0: none
+    std::uint64_t id = 0;        // of the event, graph or stack that the line is about
+    std::uint64_t other = 0;     // node, exec
     std::uint64_t device = 0;
     byte_span from, to;   // `to` is also the memory of alloc, free, fill and host
     bool sync = false;    // the call of the synchronous kind

@@ -30,6 +30,7 @@ enum needs : unsigned {
     needs_bytes = 256,
     needs_name = 512,
     needs_stack = 1024,
+    needs_function = 2048,
 };
 
 struct call_rule {
@@ -45,7 +46,7 @@ constexpr call_rule rules[] = {
     {"free", call::free, needs_at},
     {"copy", call::copy, needs_stream | needs_from | needs_to | needs_bytes},
     {"fill", call::fill, needs_stream | needs_to | needs_bytes},
-    {"kernel", call::kernel, needs_stream | needs_name},
+    {"kernel", call::kernel, needs_stream},
     {"host_func", call::host_func, needs_stream},
     {"record", call::record, needs_event | needs_stream},
     {"wait", call::wait, needs_event | needs_stream},
@@ -65,6 +66,7 @@ constexpr call_rule rules[] = {
     {"graph_launch", call::graph_launch, needs_exec | needs_stream},
     {"graph_destroy", call::graph_destroy, needs_graph},
     {"exec_destroy", call::exec_destroy, needs_exec},
+    {"function", call::function, needs_function | needs_name},
     {"frames", call::frames, needs_stack},
     {"unseen", call::unseen, needs_name},
 };
@@ -226,6 +228,7 @@ std::string read_fields(const nlohmann::json& fields, event& to) {
     from.number("stack", to.stack, (needed & needs_stack) != 0);
     from.number("device", to.device);
     to.has_stream = from.number("stream", to.stream, (needed & needs_stream) != 0);
+    from.number("function", to.function, (needed & needs_function) != 0);
     from.number("event", to.id, (needed & needs_event) != 0);
     from.number("graph", to.id, (needed & needs_graph) != 0);
     from.number("node", to.other, (needed & needs_node) != 0);
@@ -234,6 +237,8 @@ std::string read_fields(const nlohmann::json& fields, event& to) {
     from.flag("sync", to.sync);
     from.flag("failed", to.failed);
     from.text("name", to.name, (needed & needs_name) != 0);
+    const bool is_kernel = to.what == call::kernel || to.node_call == call::kernel;
+    if (is_kernel && to.name.empty() && to.function == 0) from.fail("has neither \"name\" nor \"function\"");
     from.word<place_kind>("where", places, to.where);
     from.word<access_mode>("mode", modes, to.mode);
     from.list("args", most_arguments, [&](const nlohmann::json& each) { read_argument(from, each, to); });

@@ -7,6 +7,7 @@
 
 #include "check/event_fields.hpp"
 #include "sluice/base/file_error.hpp"
+#include "sluice/base/printable.hpp"
 
 namespace sluice::check {
 namespace {
@@ -31,6 +32,8 @@ trace_reader::trace_reader(std::istream& from, std::filesystem::path name) : fro
         refuse("is no first line of a trace, which begins with {\"sluice_check_trace\":1}");
     if (header[header_key] != version)
         refuse("names version " + header[header_key].dump() + " of the format; this Sluice reads version 1");
+    if (header.contains("refused") && header["refused"].is_string())
+        refuse("says that nothing was recorded: " + printable(header["refused"].get<std::string>(), 400));
     if (header.contains("program") && header["program"].is_string()) program_ = header["program"].get<std::string>();
 }
 

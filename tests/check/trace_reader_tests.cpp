@@ -39,6 +39,10 @@ TEST(trace_reader, names_the_line_that_it_refuses) {
     expect_refused("", "line 1");
     expect_refused("{}\n", "begins with");
     expect_refused("{\"sluice_check_trace\":2}\n", "version 2");
+    expect_refused("{\"sluice_check_trace\":1,\"refused\":\"a profiler\"}\n", "nothing was recorded: a profiler");
+    expect_refused(first + "{\"op\":\"stream\",\"stream\":1}\n{\"op\":\"kernel\",\"stream\":1}\n", "neither");
+    expect_refused(first + "{\"op\":\"stream\",\"stream\":1}\n{\"op\":\"kernel\",\"stream\":1,\"function\":4}\n",
+                   "function 4 is not declared");
     expect_refused(first + "{\"op\":\"wait\"\n", "line 2: is no JSON object");
     expect_refused(first + "{\"op\":\"dance\"}\n", "'dance', which is no call");
     expect_refused(first + "{\"op\":\"wait\",\"stream\":1}\n", "has no \"event\"");
