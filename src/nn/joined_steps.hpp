@@ -27,6 +27,10 @@ public:
     virtual std::optional<std::vector<any_tensor>> submit(const std::filesystem::path& path, execution_context& context,
                                                           std::span<const any_tensor> inputs) const = 0;
 
+    // Before the steps are carried out one by one: inputs that came in fewer bits than the steps take become what they
+    // take. Without a context only shapes matter.
+    virtual void widen(const std::filesystem::path&, execution_context*, std::vector<any_tensor>&) const {}
+
 private:
     const prepared_graph body_;
 };

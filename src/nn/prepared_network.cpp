@@ -407,7 +407,10 @@ private:
             const sluice::detail::name_scope name(*context_, of.label);
             outputs = stretch.submit(model_.path, *context_, inputs);
         }
-        if (!outputs) outputs = (*this)(stretch.body(), std::move(inputs), nullptr, where);
+        if (!outputs) {
+            stretch.widen(model_.path, where == place::device ? context_ : nullptr, inputs);
+            outputs = (*this)(stretch.body(), std::move(inputs), nullptr, where);
+        }
         for (std::size_t i = 0; i < of.outputs.size(); ++i) slots[of.outputs[i]] = std::move((*outputs)[i]);
     }
 
@@ -560,6 +563,8 @@ void prepared_network::complete(const network_options& options, execution_contex
     fuse_short_image_stretches(body_, options.precision, context, rounding_);
     fuse_attention(body_, options.precision, context, rounding_);
     round_products(body_, options.precision, context, rounding_);
+    fuse_residual_norms(body_, options.precision, context);
+    keep_values_narrow(body_);
     fuse_dense_layers(body_, context);
     pack_recurrent_layers(body_, context);
     pack_trees(body_, model_.path, context);

@@ -8,14 +8,18 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <filesystem>
+#include <initializer_list>
 #include <limits>
 #include <memory>
 #include <random>
 #include <string>
+#include <string_view>
 #include <type_traits>
 #include <utility>
 #include <vector>
 
+#include "nn/operators/residual_norm.hpp"
 #include "nn/support/single_nodes.hpp"
 #include "sluice/base/half.hpp"
 
@@ -480,6 +484,169 @@ TYPED_TEST(attention, of_a_batch_has_the_bits_of_each_row_alone) {
             sync(sync(make_network(one.made), this->on_).run({any_tensor(own, {1, 77, of_input / 77})}), this->on_);
         const auto alone = answers.at(0).template values<TypeParam>();
         ASSERT_EQ(0, std::memcmp(alone.data(), &made[row * of_output], of_output * sizeof(TypeParam))) << row;
+    }
+}
+
+// A block of a transformer: attention and a perceptron with GELU, each added to what it reads and normalized.
+model block_of(std::size_t width, std::size_t heads, unsigned seed) {
+    std::mt19937 numbers(seed);
+    model made;
+    made.path = "block.onnx";
+    made.opsets = {{"", 17}};
+    const auto constant_of = [&](const std::string& name, const lengths& shape, float size, float offset = 0) {
+        std::normal_distribution<float> one(offset, size);
+        std::vector<float> values(product(shape));
+        for (float& each : values) each = one(numbers);
+        made.body.constants[name] = tensor_of(values, shape);
+    };
+    const auto list_constant = [&](const std::string& name, const places& values) {
+        made.body.constants[name] = tensor_of(values, {values.size()});
+    };
+    const auto number_constant = [&](const std::string& name, float value) {
+        made.body.constants[name] = tensor_of<float>({value}, {});
+    };
+    const auto add = [&](std::string op, std::vector<std::string> from, std::vector<std::string> to,
+                         attributes with = {}) {
+        made.body.nodes.push_back(make_node(std::move(op), std::move(from), std::move(to)));
+        made.body.nodes.back().attributes = std::move(with);
+    };
+    const auto wide = static_cast<std::int64_t>(width), of_heads = static_cast<std::int64_t>(heads);
+    const float size = 1 / std::sqrt(static_cast<float>(width));
+    constant_of("w_in", {width, 3 * width}, size);
+    constant_of("b_in", {3 * width}, 0.1f);
+    constant_of("w_out", {width, width}, size);
+    constant_of("b_out", {width}, 0.1f);
+    constant_of("w_up", {width, 4 * width}, size);
+    constant_of("b_up", {4 * width}, 0.1f);
+    constant_of("w_down", {4 * width, width}, size / 2);
+    constant_of("b_down", {width}, 0.1f);
+    constant_of("scale", {width}, 0.2f, 1);
+    constant_of("shift", {width}, 0.2f);
+    list_constant("thirds", {wide, wide, wide});
+    list_constant("divided", {0, 0, of_heads, wide / of_heads});
+    list_constant("whole", {0, 0, wide});
+    number_constant("root_of_two", std::sqrt(2.0f));
+    number_constant("one", 1);
+    number_constant("half", 0.5f);
+    number_constant("by", std::sqrt(static_cast<float>(width / heads)));
+    add("MatMul", {"x", "w_in"}, {"all"});
+    add("Add", {"all", "b_in"}, {"biased"});
+    add("Split", {"biased", "thirds"}, {"q", "k", "v"}, {{"axis", whole(-1)}});
+    for (const std::string each : {"q", "k", "v"}) {
+        add("Reshape", {each, "divided"}, {each + "_heads"});
+        const bool is_key = each == "k";
+        add("Transpose", {each + "_heads"}, {each + "_first"},
+            {{"perm", wholes(is_key ? places{0, 2, 3, 1} : places{0, 2, 1, 3})}});
+    }
+    add("MatMul", {"q_first", "k_first"}, {"scores"});
+    add("Div", {"scores", "by"}, {"scaled"});
+    add("Softmax", {"scaled"}, {"p"}, {{"axis", whole(-1)}});
+    add("MatMul", {"p", "v_first"}, {"sums"});
+    add("Transpose", {"sums"}, {"turned"}, {{"perm", wholes({0, 2, 1, 3})}});
+    add("Reshape", {"turned", "whole"}, {"joined"});
+    add("MatMul", {"joined", "w_out"}, {"out"});
+    add("Add", {"b_out", "out"}, {"attended"});
+    add("Add", {"x", "attended"}, {"first"});
+    add("LayerNormalization", {"first", "scale", "shift"}, {"n"}, {{"axis", whole(-1)}});
+    add("MatMul", {"n", "w_up"}, {"up"});
+    add("Add", {"up", "b_up"}, {"u"});
+    add("Div", {"u", "root_of_two"}, {"g1"});
+    add("Erf", {"g1"}, {"g2"});
+    add("Add", {"g2", "one"}, {"g3"});
+    add("Mul", {"u", "g3"}, {"g4"});
+    add("Mul", {"g4", "half"}, {"g"});
+    add("MatMul", {"g", "w_down"}, {"down"});
+    add("Add", {"down", "b_down"}, {"d"});
+    add("Add", {"n", "d"}, {"second"});
+    add("LayerNormalization", {"second", "scale", "shift"}, {"y"}, {{"axis", whole(-1)}});
+    made.body.inputs = {f32("x", {named("batch"), named("time"), of(width)})};
+    made.body.outputs = {f32("y", {named("batch"), named("time"), of(width)})};
+    return made;
+}
+
+// With heads of more elements than the command takes, the nodes run.
+TEST(transformer_block, gives_the_same_numbers_in_16_bits_but_for_the_rounding) {
+    runtime machine;
+    single_stream on(machine.default_device());
+    runtime host{runtime_options{.cpu_devices = 1, .cuda = false}};
+    single_stream cpu(host.find("cpu:0"));
+    for (const auto& [width, heads] : {std::pair<std::size_t, std::size_t>{48, 3}, {64, 2}, {260, 1}}) {
+        const model block = block_of(width, heads, static_cast<unsigned>(width));
+        std::mt19937 numbers(5);
+        std::normal_distribution<float> one;
+        std::vector<float> values(2 * 37 * width);
+        for (float& each : values) each = one(numbers);
+        const any_tensor x(values, {2, 37, width});
+        const auto exact = sync(sync(make_network(block), cpu).run({x}), cpu);
+        const auto b = exact[0].values<float>();
+        for (const precision what : {precision::f32, precision::f16, precision::bf16}) {
+            const network made = sync(make_network(block, {.precision = what}), on);
+            const auto answers = sync(made.run({x}), on);
+            const auto a = answers[0].values<float>();
+            ASSERT_EQ(a.size(), b.size());
+            const float within = what == precision::f32 ? 2e-4f : what == precision::f16 ? 2e-2f : 1.5e-1f;
+            for (std::size_t i = 0; i < a.size(); ++i)
+                ASSERT_NEAR(a[i], b[i], within) << width << " " << to_string(what) << ", element " << i;
+        }
+    }
+}
+
+TEST(transformer_block, of_a_cpu_is_few_steps) {
+    runtime machine{runtime_options{.cpu_devices = 1, .cuda = false}};
+    single_stream pool(machine.find("cpu:0"));
+    const network made = sync(make_network(block_of(48, 3, 1)), pool);
+    const auto steps = made.steps();
+    const auto has = [&](std::initializer_list<std::string_view> operators) {
+        return std::ranges::any_of(steps, [&](const network_step& each) {
+            return std::ranges::all_of(operators, [&](std::string_view op) {
+                return std::ranges::find(each.operators, op) != each.operators.end();
+            });
+        });
+    };
+    EXPECT_TRUE(has({"MatMul", "Softmax"}));
+    EXPECT_TRUE(has({"MatMul", "Add", "Erf"}));  // the perceptron with GELU
+}
+
+// The kernel of a GPU, on the host: a sum of numbers of different types, and its normalization in two types.
+TEST(residual_norm, gives_the_sum_and_its_normalization) {
+    const std::size_t rows = 3, width = 70;
+    std::mt19937 numbers(3);
+    std::normal_distribution<float> one(2, 3);
+    std::vector<float> a(rows * width), scale(width), bias(width);
+    std::vector<half> b;
+    for (float& each : a) each = one(numbers);
+    for (std::size_t i = 0; i < a.size(); ++i) b.push_back(half(one(numbers)));
+    for (std::size_t i = 0; i < width; ++i) scale[i] = one(numbers), bias[i] = one(numbers);
+    const std::filesystem::path path = "here.onnx";
+    const operators::run_environment environment{
+        .path = &path, .command_name = "norm", .context = nullptr, .run_graph = {}};
+    const node what = make_node("LayerNormalization", {"x", "scale", "bias"}, {"y"});
+    std::vector<any_tensor> none, outputs(1);
+    operators::node_call in(environment, what, 0, 17, operators::place::host, none, outputs);
+    const lengths shape{rows, width};
+    const operators::residual_results to{in.make(io::dtype::f32, shape), in.make(io::dtype::f32, shape),
+                                         in.make(io::dtype::bf16, shape)};
+    operators::add_and_normalize(in, any_tensor(a, shape), any_tensor(b, shape), any_tensor(scale, {width}),
+                                 any_tensor(bias, {width}), 1e-5, to);
+    const auto x = to.sum.values<float>(), y = to.normalized.values<float>();
+    const auto narrow = to.narrow.values<bfloat16>();
+    for (std::size_t row = 0; row < rows; ++row) {
+        double mean = 0, variance = 0;
+        const auto number = [&](std::size_t j) {
+            const std::size_t i = row * width + j;
+            return static_cast<double>(a[i]) + static_cast<double>(static_cast<float>(b[i]));
+        };
+        for (std::size_t j = 0; j < width; ++j) mean += number(j) / static_cast<double>(width);
+        for (std::size_t j = 0; j < width; ++j)
+            variance += (number(j) - mean) * (number(j) - mean) / static_cast<double>(width);
+        for (std::size_t j = 0; j < width; ++j) {
+            const std::size_t i = row * width + j;
+            const double expected = (number(j) - mean) / std::sqrt(variance + 1e-5) * static_cast<double>(scale[j]) +
+                                    static_cast<double>(bias[j]);
+            ASSERT_NEAR(x[i], number(j), 1e-5) << i;
+            ASSERT_NEAR(y[i], expected, 1e-4) << i;
+            ASSERT_EQ(static_cast<float>(narrow[i]), static_cast<float>(bfloat16(y[i]))) << i;
+        }
     }
 }
 

@@ -90,9 +90,10 @@ bool has_attention(const attention_call& call, const device_properties& on) {
         call.keys == 0 || call.heads == 0 || call.batches == 0 || blocks_of(call) > most_blocks) {
         return false;
     }
-    if (on.compute_capability == 0) return call.type == io::dtype::f32 && call.factors == io::dtype::f32;
+    for (const attention_operand* const each : {&call.q, &call.k, &call.v, &call.y})
+        if (each->type != io::dtype::f32 && each->type != call.factors) return false;
+    if (on.compute_capability == 0) return call.factors == io::dtype::f32;
     if (call.factors != io::dtype::f32 && on.compute_capability < 80) return false;
-    if (call.factors == io::dtype::f32 && call.type != io::dtype::f32) return false;
     const attention_kernel found = kernel_for(call);
     return found.function != nullptr && found.shared_bytes <= on.max_shared_bytes_per_block;
 }

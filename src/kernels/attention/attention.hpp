@@ -5,9 +5,9 @@
 //     y[b, h, i, e] = sum over j of p[b, h, i, j] * v[b, h, j, e]
 //     p[b, h, i, .] = softmax of  scale * sum over d of q[b, h, i, d] * k[b, h, j, d],  changed by the masks in order
 //
-// All tensors have strides. Elements are f32, or all f16, or all bf16. On a GPU, factors of f16 and bf16 are multiplied
-// by tensor cores, also if f32 is to be rounded to them; f32 otherwise by its vector units. On a CPU f32 only. Scores,
-// exponentials and sums are f32; the exponentials are factors, and rounded as such.
+// All tensors have strides. Elements are f32, or of the 16 bits that factors are rounded to. Such factors are
+// multiplied by tensor cores, f32 otherwise by the vector units of a GPU. On a CPU f32 only. Scores, exponentials and
+// sums are f32; the exponentials are factors, and rounded as such.
 //
 // Special values are those of the nodes: a row of scores with NaN or +infinity, or of -infinity alone, gives NaN. A key
 // with the weight 0 gives NaN where its value is infinite or NaN.
@@ -28,6 +28,8 @@ struct attention_operand {
 
     const void* at;
     std::int64_t strides[rank];
+    io::dtype type;  // of its elements
+    std::uint32_t unused;
 };
 
 // What is done with a score before the softmax.
@@ -55,8 +57,8 @@ struct attention_call {
 
     attention_operand q, k, v, y;  // y is written; its elements are neighbours
     std::size_t batches, heads, queries, keys, size, value_size;
-    io::dtype type;     // of q, k, v and y
-    io::dtype factors;  // f32, or what factors are rounded to
+    io::dtype factors;  // f32, or what factors are rounded to: then operands are f32 or of this type
+    std::uint32_t unused;
     std::size_t masks, scales;
     attention_mask mask[most_masks];
     attention_scale scale[most_scales];

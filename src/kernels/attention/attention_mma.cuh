@@ -60,12 +60,12 @@ __device__ inline void load_rows(T* to, const From* from, std::int64_t of_row, s
     }
 }
 template <typename T, int Width>
-__device__ inline void load_rows(T* to, const attention_call& all, const attention_operand& from, std::int64_t begin,
-                                 std::size_t rows, std::size_t size) {
+__device__ inline void load_rows(T* to, const attention_operand& from, std::int64_t begin, std::size_t rows,
+                                 std::size_t size) {
     const auto few = static_cast<unsigned>(rows < attention_tile ? rows : attention_tile);
     const auto wide = static_cast<unsigned>(size);
     const std::int64_t of_row = from.strides[2], of_element = from.strides[3];
-    if (all.type == io::dtype::f32) {
+    if (from.type == io::dtype::f32) {
         load_rows<T, Width>(to, static_cast<const float*>(from.at) + begin, of_row, of_element, few, wide);
     } else {
         load_rows<T, Width>(to, static_cast<const T*>(from.at) + begin, of_row, of_element, few, wide);
@@ -174,7 +174,7 @@ __device__ inline void store_attention(const attention_call& all, const attentio
                 if (at >= size) continue;
                 const float one = sums[part][2 * half_of + k] * by;
                 // (An attribute of the call alone: the same for all threads.)
-                if (all.type == io::dtype::f32) {
+                if (all.y.type == io::dtype::f32) {
                     static_cast<float*>(const_cast<void*>(all.y.at))[begin + at] = one;
                 } else {
                     static_cast<T*>(const_cast<void*>(all.y.at))[begin + at] = from_float<T>(one);
@@ -194,15 +194,15 @@ __global__ void __launch_bounds__(attention_mma_threads) attend_by_mma(const __g
     const unsigned warp = threadIdx.x / 32, lane = threadIdx.x % 32;
     const std::int64_t query = block.first + warp * 16 + lane / 4;
     const float scale = scale_of(all);
-    load_rows<T, Width>(q, all, all.q, block.begin(all.q, block.first),
-                        all.queries - static_cast<std::size_t>(block.first), all.size);
+    load_rows<T, Width>(q, all.q, block.begin(all.q, block.first), all.queries - static_cast<std::size_t>(block.first),
+                        all.size);
     float sums[Width / 8][4] = {};
     attention_rows_state rows;
     for (std::size_t first = 0; first < all.keys; first += attention_tile) {
         const auto from = static_cast<std::int64_t>(first);
         __syncthreads();  // all warps are done with the tile before
-        load_rows<T, Width>(k, all, all.k, block.begin(all.k, from), all.keys - first, all.size);
-        load_rows<T, Width>(v, all, all.v, block.begin(all.v, from), all.keys - first, all.value_size);
+        load_rows<T, Width>(k, all.k, block.begin(all.k, from), all.keys - first, all.size);
+        load_rows<T, Width>(v, all.v, block.begin(all.v, from), all.keys - first, all.value_size);
         __syncthreads();
         float scores[8][4] = {};
         attention_scores<T, Width>(scores, q + warp * 16 * pitch, k, all.size);

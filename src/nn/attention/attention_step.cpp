@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "nn/images/shapes.hpp"
+#include "nn/operators/expression.hpp"
 #include "nn/operators/node_call.hpp"
 #include "nn/passes/steps.hpp"
 #include "sluice/runtime/device.hpp"
@@ -43,7 +44,9 @@ std::optional<attention_operand> operand_of(const strided_value& x, const length
     own.insert(own.begin(), all_batches.size() - own.size(), 1);
     attention_operand made{static_cast<const std::byte*>(x.memory.memory()->data()) +
                                x.begin * static_cast<std::int64_t>(io::size_of(x.memory.type())),
-                           {}};
+                           {},
+                           x.memory.type(),
+                           0};
     const auto stride_of = [](const strided_value& of, std::size_t d) -> std::optional<std::int64_t> {
         const strided_value::digits& all = of.dimensions[d];
         if (all.size() > 1) return {};
@@ -99,17 +102,63 @@ struct attention_step::found_call {
     lengths all_batches, batches;  // of the nodes, and of the kernel
 };
 
-attention_step::attention_step(prepared_graph body, attention_recipe recipe, precision what, std::uint32_t host_inputs)
-    : joined_steps(std::move(body)),
+attention_step::attention_step(prepared_graph steps, attention_recipe recipe, precision what, std::uint32_t host_inputs,
+                               bool gives_narrow)
+    : joined_steps(std::move(steps)),
       recipe_(std::move(recipe)),
       what_(what),
+      gives_narrow_(gives_narrow),
+      rounded_inputs_(body().inputs.size(), rounds()),
       definition_{.name = "Attention",
                   .least_inputs = 0,
                   .most_inputs = operators::any_number,
                   .most_outputs = 1,
                   .attributes = {},
                   .run = nullptr,
-                  .host_inputs = host_inputs} {}
+                  .host_inputs = host_inputs} {
+    // All but what steps take in addition to the values that they move and multiply.
+    for (std::size_t at = 0; at < body().steps.size(); ++at) {
+        const step& each = body().steps[at];
+        const bool is_product = at == recipe_.product || at == recipe_.sums;
+        const auto path = recipe_.path.find(at);
+        const std::size_t through = path != recipe_.path.end() ? path->second : 0;
+        for (std::size_t i = 0; i < each.inputs.size(); ++i) {
+            const auto of = std::ranges::find(body().inputs, each.inputs[i]);
+            if (of != body().inputs.end() && !is_product && i != through)
+                rounded_inputs_[static_cast<std::size_t>(of - body().inputs.begin())] = false;
+        }
+    }
+}
+
+bool attention_step::rounds_input(std::size_t input) const { return rounded_inputs_[input]; }
+
+std::shared_ptr<const attention_step> attention_step::narrowed() const {
+    return std::make_shared<const attention_step>(body(), recipe_, what_, definition_.host_inputs, true);
+}
+
+void attention_step::widen(const std::filesystem::path& path, execution_context* context,
+                           std::vector<any_tensor>& inputs) const {
+    if (!rounds()) return;
+    const io::dtype type = what_ == precision::f16 ? io::dtype::f16 : io::dtype::bf16;
+    for (std::size_t i = 0; i < inputs.size(); ++i) {
+        if (!rounded_inputs_[i] || inputs[i].type() != type) continue;
+        if (context == nullptr) {
+            inputs[i] = any_tensor::of_shape(io::dtype::f32, inputs[i].shape());
+            continue;
+        }
+        const operators::run_environment environment{
+            .path = &path, .command_name = definition_.name, .context = context, .run_graph = {}};
+        const step& last = body().steps.back();
+        std::vector<any_tensor> outputs(1);
+        operators::node_call call(environment, *last.from, last.position, last.opset, operators::place::device, inputs,
+                                  outputs);
+        const any_tensor wide = call.make(io::dtype::f32, inputs[i].shape());
+        operators::expression e(call);
+        e.give(wide, e.input(inputs[i]));
+        e.run();
+        inputs[i] = wide;
+    }
+}
 
 // Mul or Div by one number.
 bool attention_step::add_scale(seen& to, std::size_t at, const std::vector<any_tensor>& values) const {
@@ -198,8 +247,7 @@ auto attention_step::call_for(const std::vector<any_tensor>& values, device_kind
     const lengths& shape = values[product.outputs[0]].shape();
     const std::size_t rank = shape.size();
     if (rank < 2 || q->value.shape.size() < 2 || k->value.shape.size() < 2 || v->value.shape.size() < 2) return {};
-    const io::dtype type = q->value.memory.type();
-    if (!is_number_type(type) || k->value.memory.type() != type || v->value.memory.type() != type) return {};
+    if (!is_number_type(q->value.memory.type())) return {};
     // The scores are [batch, head, query, key], and so are all that changes them.
     seen scores{{{}, shape, {}}};
     for (const seen* const each : {&*q, &*k}) {
@@ -230,8 +278,7 @@ auto attention_step::call_for(const std::vector<any_tensor>& values, device_kind
     if (!batches) return {};
     made.batches = *batches;
     attention_call& call = made.call;
-    call.type = type;
-    call.factors = factors_of(type, what_, on);
+    call.factors = factors_of(q->value.memory.type(), what_, on);
     call.batches = (*batches)[0];
     call.heads = (*batches)[1];
     call.queries = shape[rank - 2];
@@ -280,16 +327,23 @@ std::optional<std::vector<any_tensor>> attention_step::submit(const std::filesys
                                                               execution_context& context,
                                                               std::span<const any_tensor> inputs) const {
     const device& on = context.device();
-    const std::vector<any_tensor> values = image_shapes(body(), path, inputs);
+    // The steps see f32 where a value has come in 16 bits; the command reads it as it is.
+    std::vector<any_tensor> seen_inputs(inputs.begin(), inputs.end());
+    widen(path, nullptr, seen_inputs);
+    std::vector<any_tensor> values = image_shapes(body(), path, seen_inputs);
+    for (std::size_t i = 0; i < inputs.size(); ++i) values[body().inputs[i]] = inputs[i];
     auto found = call_for(values, on.kind());
-    if (!found || !kernels::has_attention(found->call, on.properties())) return {};
+    if (!found) return {};
+    const io::dtype type = gives_narrow_ ? found->call.factors : values[body().steps.back().outputs[0]].type();
+    found->call.y.type = type;
+    if (!kernels::has_attention(found->call, on.properties())) return {};
     const step& last = body().steps.back();
     const operators::run_environment environment{
         .path = &path, .command_name = definition_.name, .context = &context, .run_graph = {}};
     std::vector<any_tensor> outputs(1);
     operators::node_call call(environment, *last.from, last.position, last.opset, operators::place::device, inputs,
                               outputs);
-    const any_tensor& y = call.make_output(0, found->call.type, values[last.outputs[0]].shape());
+    const any_tensor& y = call.make_output(0, type, values[last.outputs[0]].shape());
     strided_value to = strided_value::of(y);
     if (recipe_.turned) {
         // As the product gives it: seen through the Transpose that comes after it.

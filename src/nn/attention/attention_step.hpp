@@ -9,6 +9,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <map>
+#include <memory>
 #include <optional>
 #include <span>
 #include <vector>
@@ -36,13 +37,23 @@ struct attention_recipe {
 class attention_step : public joined_steps {
 public:
     // `host_inputs`: bits of the body's inputs that are needed in host memory.
-    attention_step(prepared_graph body, attention_recipe recipe, precision what, std::uint32_t host_inputs);
+    attention_step(prepared_graph body, attention_recipe recipe, precision what, std::uint32_t host_inputs,
+                   bool gives_narrow = false);
+
+    // Whether queries, keys and values of f32 are rounded to 16 bits.
+    bool rounds() const noexcept { return what_ == precision::f16 || what_ == precision::bf16; }
+    // Whether this input of the body is rounded, or nothing but moved and then rounded: it may come in 16 bits.
+    bool rounds_input(std::size_t input) const;
+    // The same with an output in 16 bits, where the command can be used.
+    std::shared_ptr<const attention_step> narrowed() const;
 
     // For the step that stands for the body.
     const operators::definition& definition() const noexcept { return definition_; }
 
     std::optional<std::vector<any_tensor>> submit(const std::filesystem::path& path, execution_context& context,
                                                   std::span<const any_tensor> inputs) const override;
+    void widen(const std::filesystem::path& path, execution_context* context,
+               std::vector<any_tensor>& inputs) const override;
 
 private:
     struct seen;
@@ -55,6 +66,8 @@ private:
 
     const attention_recipe recipe_;
     const precision what_;
+    const bool gives_narrow_;
+    std::vector<bool> rounded_inputs_;  // of the body
     const operators::definition definition_;
 };
 

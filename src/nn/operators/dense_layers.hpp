@@ -23,6 +23,10 @@ struct rounded_operator {
     const definition* whole = nullptr;
     io::dtype type = io::dtype::f32;
     std::size_t position = 0;  // of its node
+    // Or a dense layer: what comes after the sums.
+    activation after = activation::none;
+    // All that read the output round it to the type: it is not widened to f32.
+    bool stays_narrow = false;
 };
 
 // Of passes/quantized_products.cpp, on a CPU.
@@ -47,6 +51,9 @@ struct dense_layers {
 const definition& rounded_dense_layers();
 const definition& rounded_convolution();
 const definition& narrowed_operator();
+// A dense layer on a GPU: rows of any number of dimensions, or a matrix; the weights [outputs, inputs] and perhaps the
+// bias, of the type. The output is f32.
+const definition& narrowed_layer();
 // The input is quantized rows, or the inputs are those of Conv, the images quantized and of the filters only the shape.
 const definition& quantized_layer();
 const definition& quantized_convolution();

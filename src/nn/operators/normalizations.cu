@@ -12,6 +12,7 @@
 #include "nn/operators/norms_on_cpu.hpp"
 #include "nn/operators/numbers.hpp"
 #include "nn/operators/reduce.hpp"
+#include "nn/operators/row_sum.hpp"
 #include "nn/operators/table.hpp"
 #include "sluice/base/detail/is_nan.hpp"
 #include "sluice/kernels/softmax.hpp"
@@ -51,20 +52,6 @@ struct row_factors {
     std::size_t period = 1, of_row = 0, inner = 1;
 
     SLUICE_KERNEL std::size_t at(std::size_t row, std::size_t j) const { return row % period * of_row + j / inner; }
-};
-
-// A sum that carries its rounding errors along, since one thread may add up more elements than a float can count.
-// (Knuth, TAOCP 2, 4.2.2, theorem B.)
-template <typename Number>
-struct row_sum {
-    Number sum = 0, lost = 0;
-
-    SLUICE_KERNEL void add(Number x) {
-        const Number next = sum + x, of_x = next - sum;
-        lost += (sum - (next - of_x)) + (x - of_x);
-        sum = next;
-    }
-    SLUICE_KERNEL Number value() const { return sum - sum == 0 ? sum + lost : sum; }  // infinity and NaN as they are
 };
 
 // y = (x - mean) / sqrt(variance + epsilon) * scale + bias of each row; without a centre the mean is taken as 0. The

@@ -5,6 +5,7 @@
 #include <span>
 #include <utility>
 
+#include "nn/passes/gelu_nodes.hpp"
 #include "nn/passes/steps.hpp"
 
 namespace sluice::nn::detail {
@@ -122,6 +123,10 @@ void dense_search::take_activation(found_layer& to) const {
         if (at == no_step || text(in_.steps[at], "approximate", "none") != "none") continue;
         to.numbers.after = what;
         return take(at, to);
+    }
+    for (const std::size_t each : gelu_nodes_of(in_, readers_, to.output)) {
+        to.numbers.after = activation::gelu;
+        take(each, to);
     }
 }
 

@@ -38,6 +38,14 @@ void round_products(prepared_graph& in, precision what, execution_context& conte
 // and bf16. Before round_products. Notes in `report` what is rounded. Also in the graphs of steps.
 void fuse_attention(prepared_graph& in, precision what, execution_context& context, rounding_report& report);
 
+// On a GPU: an Add and the LayerNormalization of its sum become one kernel (residual/residual_norm_step.hpp), which also
+// gives what products round. After round_products. Also in the graphs of steps.
+void fuse_residual_norms(prepared_graph& in, precision what, execution_context& context);
+
+// After that: what rounded products and attention give stays in 16 bits where all that read it take it so. Also in the
+// graphs of steps.
+void keep_values_narrow(prepared_graph& in);
+
 // On a CPU: convolutions, and the poolings, additions, concatenations and elementwise operators around them, become one
 // command each, in which images are kept channels last (images/stretch.hpp). For numbers of f32.
 void fuse_image_stretches(prepared_graph& in, execution_context& context);

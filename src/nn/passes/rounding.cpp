@@ -54,13 +54,13 @@ public:
           is_left_(in.steps.size(), true) {}
 
     void run() {
-        const dense_search layers(in_, {.most_layers = kernels::most_rounded_layers,
+        const dense_search layers(in_, {.most_layers = is_on_cpu_ ? kernels::most_rounded_layers : 1,
                                         .most_bytes = std::numeric_limits<std::size_t>::max(),
                                         .widest = kernels::most_rounded_features});
         for (std::size_t i = 0; i < in_.steps.size(); ++i) {
             const step& each = in_.steps[i];
             if (!is_left_[i] || each.is_on_host || each.layers != nullptr || each.stretch != nullptr) continue;
-            if (is_on_cpu_ && round_layers(layers.from(i))) continue;
+            if (is_on_cpu_ ? round_layers(layers.from(i)) : narrow_layer(layers.from(i))) continue;
             round(in_.steps[i]);
         }
         erase_steps(in_, is_left_);
@@ -99,6 +99,29 @@ private:
         whole.what = &operators::rounded_dense_layers();
         report_.rounded += numbers.size();
         whole.layers = packed(kernels::form_of(type_of(what_), numbers), numbers, takes_matrix);
+        return true;
+    }
+
+    // On a GPU: a product with the bias and the activation after it.
+    bool narrow_layer(std::vector<found_layer> found) {
+        if (found.empty() || what_ == precision::int8) return false;
+        const mlp_layer& numbers = found.front().numbers;
+        if (!kernels::why_not_rounded(type_of(what_), numbers).empty()) return false;
+        step& whole = dense_search::join(in_, found, is_left_);
+        const auto add = [&](const std::vector<float>& values, operators::lengths shape) {
+            const any_tensor wide(values, std::move(shape));
+            const bool is_bf16 = what_ == precision::bf16;
+            whole.inputs.push_back(
+                add_constant(in_, is_bf16 ? rounded_constant<bfloat16>(wide) : rounded_constant<half>(wide)));
+        };
+        add(numbers.weight, {numbers.out_features, numbers.in_features});
+        if (!numbers.bias.empty()) add(numbers.bias, {numbers.out_features});
+        whole.layers = std::make_shared<const operators::dense_layers>(operators::dense_layers{
+            .takes_matrix = found.front().takes_matrix,
+            .rounded = rounded_operator{.type = what_ == precision::bf16 ? io::dtype::bf16 : io::dtype::f16,
+                                        .after = numbers.after}});
+        whole.what = &operators::narrowed_layer();
+        ++report_.rounded;
         return true;
     }
 
