@@ -339,7 +339,12 @@ TYPED_TEST(attention, of_any_form_gives_what_the_nodes_give) {
         const bool is_special = round % 5 == 4;
         const auto seed = static_cast<unsigned>(round);
         const written<TypeParam> given(form, is_special, false, seed), exact(form, is_special, true, seed);
-        const network made = sync(make_network(given.made), this->on_);
+        // A model in 16 bits is the same in this precision.
+        const bool is_narrow = !std::is_same_v<TypeParam, float> && round % 3 == 2;
+        const precision what = !is_narrow                        ? precision::f32
+                               : std::is_same_v<TypeParam, half> ? precision::f16
+                                                                 : precision::bf16;
+        const network made = sync(make_network(given.made, {.precision = what}), this->on_);
         ASSERT_TRUE(this->is_one_step(made)) << this->words_of(form);
         const auto answers = sync(made.run(given.inputs), this->on_);
         this->expect_as_in_f64(form, doubles_of<TypeParam>(answers.at(0)), exact, this->tolerance());

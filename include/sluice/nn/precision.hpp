@@ -8,7 +8,7 @@
 // bf16     Products and convolutions (MatMul, Gemm, Conv) of f32 with constant weights: the weights are rounded to the
 // f16      type once, their inputs at each run; products and sums are f32. The rest stays f32: activations, the
 //          network's inputs and outputs. On a GPU, and of convolutions in three dimensions, biases and results are
-//          rounded to the type as well; on a GPU also the values between convolutions of images (docs/networks.md).
+//          rounded; on a GPU also values between convolutions of images, and attention's factors (docs/networks.md).
 //          Numbers that the type does not have (f16: beyond 65504) become infinite.
 // int8     The same products; the weights of each output are integers from -127 to 127 times one number, and on a CPU
 //          the inputs of each row (of a convolution: of each image and group) integers from 0 to 255, from which one

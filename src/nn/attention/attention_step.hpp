@@ -37,15 +37,16 @@ struct attention_recipe {
 class attention_step : public joined_steps {
 public:
     // `host_inputs`: bits of the body's inputs that are needed in host memory.
+    // `narrow_inputs`: inputs that are f32 for the steps and come in 16 bits; none where it is empty.
     attention_step(prepared_graph body, attention_recipe recipe, precision what, std::uint32_t host_inputs,
-                   bool gives_narrow = false);
+                   std::vector<bool> narrow_inputs = {}, bool gives_narrow = false);
 
     // Whether queries, keys and values of f32 are rounded to 16 bits.
     bool rounds() const noexcept { return what_ == precision::f16 || what_ == precision::bf16; }
     // Whether this input of the body is rounded, or nothing but moved and then rounded: it may come in 16 bits.
     bool rounds_input(std::size_t input) const;
-    // The same with an output in 16 bits, where the command can be used.
-    std::shared_ptr<const attention_step> narrowed() const;
+    // The same with these inputs, and perhaps the output where the command can be used, in 16 bits.
+    std::shared_ptr<const attention_step> narrowed(std::vector<bool> inputs, bool gives_narrow) const;
 
     // For the step that stands for the body.
     const operators::definition& definition() const noexcept { return definition_; }
@@ -66,6 +67,7 @@ private:
 
     const attention_recipe recipe_;
     const precision what_;
+    const std::vector<bool> narrow_inputs_;
     const bool gives_narrow_;
     std::vector<bool> rounded_inputs_;  // of the body
     const operators::definition definition_;

@@ -72,18 +72,29 @@ void keep_values_narrow(prepared_graph& in) {
     for (step& each : in.steps)
         for (const auto& [from, inner] : each.inner) keep_values_narrow(*inner);
     const narrow_readers readers(in);
+    std::vector<bool> is_narrow(in.slots, false);
     for (step& each : in.steps) {
         const attention_step* const attention = attention_of(each);
         const bool may = attention != nullptr ? attention->rounds() : is_narrowed(each);
-        if (!may || each.outputs.size() != 1 || !readers.round(each.outputs[0], attention == nullptr)) continue;
+        const bool gives = may && each.outputs.size() == 1 && readers.round(each.outputs[0], attention == nullptr);
+        const bool moves = only_moves(each) && !each.inputs.empty() && is_narrow[each.inputs[0]];
+        for (const slot one : each.outputs)
+            if (one != no_slot) is_narrow[one] = gives || moves;
         if (attention != nullptr) {
-            const auto made = attention->narrowed();
+            std::vector<bool> inputs;
+            for (const slot one : each.inputs) inputs.push_back(is_narrow[one]);
+            const auto made = attention->narrowed(std::move(inputs), gives);
             each.what = &made->definition();
             each.stretch = made;
-        } else {
+        } else if (gives) {
             auto made = std::make_shared<operators::dense_layers>(*each.layers);
             made->rounded->stays_narrow = true;
             each.layers = std::move(made);
+        }
+        // What a norm gives in 16 bits has no other name.
+        if (const auto* const norm = dynamic_cast<const residual_norm_step*>(each.stretch.get());
+            norm != nullptr && norm->gives_narrow()) {
+            is_narrow[each.outputs.back()] = true;
         }
     }
 }

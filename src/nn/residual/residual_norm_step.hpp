@@ -26,6 +26,7 @@ public:
     residual_norm_step(prepared_graph body, const residual_outputs& outputs);
 
     const operators::definition& definition() const noexcept { return definition_; }
+    bool gives_narrow() const noexcept { return outputs_.narrow.has_value(); }  // as the last output
     // Whether this input of the body is added: it may come in 16 bits.
     bool is_addend(std::size_t input) const;
 
