@@ -95,7 +95,9 @@ private:
     std::size_t copied_ = ~std::size_t{0};
 };
 
-void multiply_dynamic_on_host(const void* closure) { run_dynamic_product(*static_cast<const dynamic_product*>(closure)); }
+void multiply_dynamic_on_host(const void* closure) {
+    run_dynamic_product(*static_cast<const dynamic_product*>(closure));
+}
 
 }  // namespace
 

@@ -25,8 +25,8 @@ void fuse_dense_layers(prepared_graph& in, execution_context& context);
 // a QuantizeLinear after them, are computed with integers. Before constants are dequantized. Says how many.
 std::size_t fuse_quantized_products(prepared_graph& in, execution_context& context);
 
-// On a CPU: products of DynamicQuantizeLinear's rows by constant weights, with the scales, a bias and a ReLU after them,
-// become one command each, whose weights are packed. Says how many. Also in the graphs of steps.
+// On a CPU: products of DynamicQuantizeLinear's rows by constant weights, with the scales, a bias and a ReLU after
+// them, become one command each, whose weights are packed. Says how many. Also in the graphs of steps.
 std::size_t fuse_dynamic_products(prepared_graph& in, execution_context& context);
 
 // Products and convolutions with constant weights are computed with fewer bits, as precision.hpp says. Notes in

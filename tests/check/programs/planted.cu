@@ -241,7 +241,8 @@ const program programs[] = {
      [](machine& with) {
          run_make(with.x, with.a);
          REQUIRE(cudaEventRecord(with.done, with.a));
-         while (cudaEventQuery(with.done) == cudaErrorNotReady) {}
+         while (cudaEventQuery(with.done) == cudaErrorNotReady) {
+         }
          run_add(with.x, with.y, with.b);
      }},
     {"pool_in_order", "clean",
