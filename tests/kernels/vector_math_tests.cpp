@@ -133,8 +133,11 @@ TEST(vector_math, gives_powers_of_any_two_numbers) {
         // Squares.
         const std::vector<float> two(a.size(), 2.0f);
         each->power(a.data(), two.data(), y.data(), y.size());
-        for (std::size_t i = 0; i < y.size(); ++i)
-            if (!std::isnan(a[i])) ASSERT_EQ(y[i], a[i] * a[i]);
+        for (std::size_t i = 0; i < y.size(); ++i) {
+            if (!std::isnan(a[i])) {
+                ASSERT_EQ(y[i], a[i] * a[i]);
+            }
+        }
     }
 }
 
