@@ -38,8 +38,8 @@ void round_products(prepared_graph& in, precision what, execution_context& conte
 // and bf16. Before round_products. Notes in `report` what is rounded. Also in the graphs of steps.
 void fuse_attention(prepared_graph& in, precision what, execution_context& context, rounding_report& report);
 
-// On a GPU: an Add and the LayerNormalization of its sum become one kernel (residual/residual_norm_step.hpp), which also
-// gives what products round. After round_products. Also in the graphs of steps.
+// On a GPU: an Add and the LayerNormalization of its sum become one kernel (residual/residual_norm_step.hpp), which
+// also gives what products round. After round_products. Also in the graphs of steps.
 void fuse_residual_norms(prepared_graph& in, precision what, execution_context& context);
 
 // After that: what rounded products and attention give stays in 16 bits where all that read it take it so. Also in the
