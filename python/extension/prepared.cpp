@@ -129,9 +129,12 @@ std::vector<std::int64_t> lengths_in(nb::handle shape, const std::string& label)
 nb::object prepare(const network& of, PyObject* args, PyObject* kwargs) {
     of.birth().require("this network");
     for (const std::vector<named_value>* const values : {&of.inputs(), &of.outputs()}) {
-        for (const named_value& each : *values)
+        for (const named_value& each : *values) {
+            if (each.type == SLUICE_BF16)
+                raise(PyExc_ValueError, each.label + " is bfloat16, which NumPy does not have: call net(...)");
             if (each.is_text)
                 raise(PyExc_ValueError, each.label + " is text, which has no memory in place: call net(...)");
+        }
     }
     std::vector<std::string> names;
     std::vector<std::vector<std::int64_t>> shapes;

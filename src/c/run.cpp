@@ -32,13 +32,14 @@ nn::any_tensor unshared(nn::any_tensor each) {
 
 std::vector<std::int64_t> lengths_of(const nn::any_tensor& of) { return {of.shape().begin(), of.shape().end()}; }
 
-void require_fitting(const std::vector<nn::any_tensor>& made, std::span<const nn::output_view> to,
+void require_fitting(const std::vector<nn::any_tensor>& made, std::span<const sluice_buffer> to,
                      std::string_view function) {
     for (std::size_t i = 0; i < made.size(); ++i) {
-        if (nn::detail::view_form(made[i].type(), made[i].shape()) == to[i].form()) continue;
+        const std::vector<std::size_t> shape(to[i].shape, to[i].shape + to[i].rank);  // no length is negative
+        if (type_from(made[i].type()) == to[i].type && made[i].shape() == shape) continue;
         refuse(function,
                "output " + std::to_string(i) + " is " + to_string(made[i]) + ", and is given room for " +
-                   to[i].form().text(),
+                   sluice_type_name(to[i].type) + " " + nn::to_string(std::span(shape)),
                errc::shape_mismatch);
     }
 }
@@ -98,10 +99,10 @@ sluice_status sluice_network_run_into(const sluice_network* network, const sluic
         const loaded_network& what = *require(network, here, "network").held;
         call_views views;
         const bool are_inputs_viewed = views.take_inputs(what, inputs, count, here);
-        views.take_outputs(what, outputs, output_count, here);
-        if (are_inputs_viewed) return what.network(views.inputs(), views.outputs());
+        const bool are_outputs_viewed = views.take_outputs(what, outputs, output_count, here);
+        if (are_inputs_viewed && are_outputs_viewed) return what.network(views.inputs(), views.outputs());
         const std::vector<nn::any_tensor> made = compute(what, inputs, count, here);
-        require_fitting(made, views.outputs(), here);
+        require_fitting(made, {outputs, output_count}, here);
         for (std::size_t i = 0; i < made.size(); ++i)
             if (made[i].size_bytes() != 0) std::memcpy(outputs[i].data, made[i].bytes().data(), made[i].size_bytes());
     });

@@ -155,7 +155,7 @@ bool call_views::take_inputs(const loaded_network& network, const sluice_tensor*
     return true;
 }
 
-void call_views::take_outputs(const loaded_network& network, const sluice_buffer* from, std::size_t count,
+bool call_views::take_outputs(const loaded_network& network, const sluice_buffer* from, std::size_t count,
                               std::string_view function) {
     if (count != 0) require(from, function, "outputs");
     if (const std::size_t given = network.network.outputs().size(); count != given) {
@@ -165,6 +165,7 @@ void call_views::take_outputs(const loaded_network& network, const sluice_buffer
                errc::shape_mismatch);
     }
     outputs_.reserve(count);
+    bool are_viewed = true;
     for (std::size_t i = 0; i < count; ++i) {
         const auto refuse_it = [&](const std::string& why) {
             refuse(function, "buffer " + std::to_string(i) + " " + why);
@@ -181,8 +182,11 @@ void call_views::take_outputs(const loaded_network& network, const sluice_buffer
             refuse_form("has " + std::to_string(to.rank) + " dimensions, and the output has " +
                         std::to_string(its.shape->size()));
         const checked_tensor what = checked({to.data, to.shape, to.rank, to.type, SLUICE_HOST}, refuse_it);
-        outputs_.emplace_back(what.type, to.data, what.shape());
+        are_viewed = are_viewed && to.rank <= nn::detail::view_form::most_dimensions;
+        if (are_viewed) outputs_.emplace_back(what.type, to.data, what.shape());
     }
+    if (!are_viewed) outputs_.clear();
+    return are_viewed;
 }
 
 nn::any_tensor host_copy(const sluice_tensor& from, std::string_view function) {

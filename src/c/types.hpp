@@ -37,7 +37,7 @@ public:
     bool take_inputs(const loaded_network& network, const sluice_tensor* from, std::size_t count,
                      std::string_view function);
     // Throws errc::invalid_argument and errc::shape_mismatch for what no output could be.
-    void take_outputs(const loaded_network& network, const sluice_buffer* from, std::size_t count,
+    bool take_outputs(const loaded_network& network, const sluice_buffer* from, std::size_t count,
                       std::string_view function);
 
     std::span<const nn::input_view> inputs() const noexcept { return inputs_; }

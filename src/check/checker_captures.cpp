@@ -9,6 +9,8 @@
 namespace sluice::check {
 namespace {
 
+constexpr std::size_t most_open_ends = 1024;
+
 void merge(std::vector<std::uint32_t>& to, const std::vector<std::uint32_t>& from) {
     to.insert(to.end(), from.begin(), from.end());
     std::ranges::sort(to);
@@ -39,6 +41,8 @@ void checker::record(const event& what) {
     if (on.capture == 0) return streams_.record(state, on, by);
     state.upto.reset();
     state.capture = on.capture;
+    // A capture has no more open ends than streams that work at a time; events keep copies of them.
+    if (on.tail.size() > most_open_ends) throw trace_refusal("a capture has more than 1,024 open ends");
     state.tail = on.tail;
 }
 

@@ -105,6 +105,10 @@ void findings::add(fault what, bool is_certain, const call_ref& first, const cal
     } else if (!is_certain && !options_.may) {
         ++uncertain_;
     } else {
+        for (place* const each : {&made.first, &made.second}) {
+            for (const std::string& frame : each->frames) frame_bytes_ += frame.size() + sizeof(frame);
+            if (frame_bytes_ > most_frame_bytes) each->frames.clear();  // a report of a hostile trace has an end
+        }
         index = found_.size();
         found_.push_back(std::move(made));
     }

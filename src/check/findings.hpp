@@ -55,6 +55,8 @@ private:
     std::unordered_map<std::uint64_t, std::string> streams_;
     std::map<stack_pair, std::size_t> known_;  // index among found_; or left_out
     std::vector<finding> found_;
+    static constexpr std::size_t most_frame_bytes = std::size_t{256} << 20;
+    std::size_t frame_bytes_ = 0;  // of the stacks in found_
     std::uint64_t suppressed_ = 0, uncertain_ = 0, hints_ = 0;
 };
 

@@ -61,7 +61,7 @@ void graphs::connect(graph& in, std::uint64_t from, std::uint64_t to) {
 }
 
 graph_exec& graphs::instantiate(std::uint64_t id, const graph& of) {
-    execs_.erase(id);
+    destroy_exec(id);
     if (execs_.size() == most_graphs) throw trace_refusal("there are more than 65,536 instantiated graphs at a time");
     graph_exec made;
     for (const graph_node& node : of.nodes) {
@@ -72,7 +72,15 @@ graph_exec& graphs::instantiate(std::uint64_t id, const graph& of) {
             if (!is_known && made.uses.size() < shadow::most_records) made.uses.push_back({each, node.by});
         }
     }
+    count(made.uses.size());
     return execs_[id] = std::move(made);
+}
+
+void graphs::destroy_exec(std::uint64_t id) {
+    const auto at = execs_.find(id);
+    if (at == execs_.end()) return;
+    parts_ -= at->second.uses.size();
+    execs_.erase(at);
 }
 
 graph_exec& graphs::find_exec(std::uint64_t id) {

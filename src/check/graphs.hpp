@@ -59,7 +59,7 @@ public:
 
     graph_exec& instantiate(std::uint64_t id, const graph& of);
     graph_exec& find_exec(std::uint64_t id);
-    void destroy_exec(std::uint64_t id) { execs_.erase(id); }
+    void destroy_exec(std::uint64_t id);
 
     static constexpr std::size_t most_parts = std::size_t{1} << 21;  // nodes, edges and uses at a time
     static constexpr std::size_t most_graphs = 65'536;

@@ -43,7 +43,12 @@ std::optional<std::vector<std::uint32_t>> code_points_of(std::string_view text) 
     std::vector<std::uint32_t> made;
     for (std::size_t i = 0; i < text.size();) {
         const auto lead = static_cast<unsigned char>(text[i]);
-        const std::size_t length = lead < 0x80 ? 1 : lead >= 0xf0 ? 4 : lead >= 0xe0 ? 3 : lead >= 0xc0 ? 2 : 0;
+        const std::size_t length = lead < 0x80    ? 1
+                                   : lead >= 0xf8 ? 0
+                                   : lead >= 0xf0 ? 4
+                                   : lead >= 0xe0 ? 3
+                                   : lead >= 0xc0 ? 2
+                                                  : 0;
         if (length == 0 || length > text.size() - i) return std::nullopt;
         std::uint32_t code = length == 1 ? lead : lead & (0xffU >> (length + 1));
         for (std::size_t k = 1; k < length; ++k) {

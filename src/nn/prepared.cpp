@@ -131,6 +131,10 @@ prepared network::prepare(std::span<const input_shape> shapes) const {
     try {
         auto call = std::make_unique<detail::prepared_call>(*made_, std::move(forms));
         call->try_out();
+        for (const any_tensor& each : call->outputs().outputs) {
+            if (each.shape().size() > view_form::most_dimensions)
+                refuse(*made_, errc::unsupported, cannot + "an output has more than 8 dimensions");
+        }
         return {made_, std::move(call)};
     } catch (const error& failure) {
         if (failure.code() != errc::graph_refused) throw;

@@ -79,7 +79,7 @@ bool prepared_call::fits(std::span<const input_view> inputs) const noexcept {
 
 bool prepared_call::run(std::span<const input_view> inputs, std::span<const output_view> to) {
     for (std::size_t i = 0; i < inputs.size(); ++i) {
-        if (list_ != nullptr && lead_input(i, inputs[i].data())) continue;
+        if (at_once_ != nullptr && lead_input(i, inputs[i].data())) continue;
         std::memcpy(blocks_[i]->data(), inputs[i].data(), inputs_[i].size_bytes());
     }
     if (at_once_ == nullptr) {
@@ -156,8 +156,9 @@ void prepared_call::launch() {
     // Recordings that differ in more than addresses are made again for each launch. And an operator of the user's
     // may use memory that others write: only a launch is ordered after them.
     if (!is_understood || has_step(of_.body(), [](const step& each) { return each.what->own != nullptr; })) return;
-    at_once_ = dynamic_cast<sluice::detail::runs_at_once*>(&on_->queue().interpreter());
-    if (at_once_ == nullptr) return;
+    auto* const at_once = dynamic_cast<sluice::detail::runs_at_once*>(&on_->queue().interpreter());
+    if (at_once == nullptr) return;
+    uses_.clear();  // of a launch that found no memory
     list_ = sluice::detail::make_replay_list(core_.commands());
     for (std::size_t i = 0; i < inputs_.size(); ++i) {
         input_use& made = uses_.emplace_back(input_use{{}, blocks_[i]->data()});
@@ -166,6 +167,7 @@ void prepared_call::launch() {
         if (sites != nullptr && std::ranges::all_of(*sites, is_read)) made.sites = *sites;
     }
     outputs_ = copies_of_outputs();
+    at_once_ = at_once;  // last: from here on the list is used
 }
 
 // The copies that end the list, one for each output; none, where anything else comes after one of them, writes what

@@ -547,6 +547,8 @@ void prepared_network::take_front(const network_options& options, execution_cont
         front_inputs_.push_back(static_cast<std::size_t>(std::ranges::find(body_.inputs, each) - body_.inputs.begin()));
         names.body.inputs.push_back(model_.body.inputs[front_inputs_.back()]);
     }
+    // The front is called with views, also of inputs of which it needs the shape only.
+    for (const std::size_t each : front_inputs_) body_.needed_on_host[body_.inputs[each]] = true;
     for (const slot each : part->outputs) names.body.outputs.push_back({.name = part->names[each], .shape = {}});
     for (const auto& [name, value] : model_.body.constants) names.body.constants.emplace(name, value);
     front_.reset(new prepared_network(std::move(names), std::move(*part), options, context));

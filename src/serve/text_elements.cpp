@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "serve/text_elements.hpp"
 
-#include <algorithm>
-
 #include "serve/request_checks.hpp"
 #include "sluice/serve/engine.hpp"
 #include "sluice/serve/refusal.hpp"
@@ -12,16 +10,33 @@ namespace {
 
 constexpr std::string_view datatype_of_texts = "BYTES";
 
-std::string elements_of(const nn::text_codes& codes, const tensor_view& from) {
-    std::string made;
+// A code is 8 bytes, and may stand for a long text.
+constexpr std::size_t most_text_bytes = std::size_t{256} << 20;
+
+template <typename Take>
+void each_code(const tensor_view& from, const Take& take) {
     for (std::size_t at = 0; at < from.bytes.size(); at += sizeof(std::int64_t)) {
         std::int64_t code = 0;
         std::memcpy(&code, from.bytes.data() + at, sizeof(code));
+        take(code);
+    }
+}
+
+std::string elements_of(const nn::text_codes& codes, const tensor_view& from) {
+    std::size_t bytes = 0;
+    each_code(from, [&](std::int64_t code) { bytes += sizeof(std::uint32_t) + codes.text_of(code).size(); });
+    if (bytes > most_text_bytes) {
+        refuse_request("the texts of the answer have " + std::to_string(bytes) + " bytes; an output has at most " +
+                       std::to_string(most_text_bytes) + ": ask for fewer rows");
+    }
+    std::string made;
+    made.reserve(bytes);
+    each_code(from, [&](std::int64_t code) {
         const std::string_view text = codes.text_of(code);
         const auto length = static_cast<std::uint32_t>(text.size());
         made.append(reinterpret_cast<const char*>(&length), sizeof(length));
         made += text;
-    }
+    });
     return made;
 }
 
@@ -68,17 +83,14 @@ void write_codes(std::span<std::byte> to, std::span<const std::byte> elements, c
     }
 }
 
-protocol_outputs::protocol_outputs(const loaded_model& network, std::span<const tensor_view> outputs)
-    : outputs_(outputs) {
-    const std::vector<nn::value_info>& infos = network.outputs();
-    if (std::ranges::none_of(infos, &nn::value_info::is_text)) return;
-    views_.assign(outputs.begin(), outputs.end());
-    elements_.resize(outputs.size());
-    for (std::size_t i = 0; i < views_.size(); ++i) {
-        if (!infos[i].is_text) continue;
-        elements_[i] = elements_of(network.texts(), outputs[i]);
-        views_[i].bytes = std::as_bytes(std::span(elements_[i]));
+void protocol_outputs::write_texts(const loaded_model& network, std::size_t output) {
+    if (!network.outputs()[output].is_text) return;
+    if (views_.empty()) {
+        views_.assign(outputs_.begin(), outputs_.end());
+        elements_.resize(views_.size());
     }
+    elements_[output] = elements_of(network.texts(), outputs_[output]);
+    views_[output].bytes = std::as_bytes(std::span(elements_[output]));
     outputs_ = views_;
 }
 

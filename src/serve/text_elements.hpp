@@ -37,7 +37,13 @@ std::size_t bytes_of_codes(const tensor_shape& shape, const std::string& where);
 // The outputs of an answer, where texts are elements as the protocol has them. Valid as long as `outputs` and this.
 class protocol_outputs {
 public:
-    protocol_outputs(const loaded_model& network, std::span<const tensor_view> outputs);
+    // `chosen`: in the request's order, what it asks for, each with the `index` of an output. Throws refusal
+    // (bad_request) for more than 256 MiB of texts.
+    template <typename Chosen>
+    protocol_outputs(const loaded_model& network, std::span<const tensor_view> outputs, const Chosen& chosen)
+        : outputs_(outputs) {
+        for (const auto& each : chosen) write_texts(network, each.index);
+    }
     protocol_outputs(const protocol_outputs&) = delete;  // its views are into it
     protocol_outputs& operator=(const protocol_outputs&) = delete;
     ~protocol_outputs() = default;
@@ -45,6 +51,8 @@ public:
     const tensor_view& operator[](std::size_t output) const noexcept { return outputs_[output]; }
 
 private:
+    void write_texts(const loaded_model& network, std::size_t output);
+
     std::span<const tensor_view> outputs_;
     std::vector<tensor_view> views_;     // empty: no output is text
     std::vector<std::string> elements_;  // of the texts

@@ -76,7 +76,7 @@ std::string plain_name(std::string name, bool& per_thread) {
 }
 
 void enable_all(const cupti& with, CUpti_SubscriberHandle subscriber) {
-    static std::vector<handler> all;
+    static auto& all = *new std::vector<handler>;  // calls come after all destructors, too
     for (auto* const each : {memory_handlers, copy_handlers, order_handlers, launch_handlers, graph_handlers}) {
         const std::vector<handler> some = each();
         all.insert(all.end(), some.begin(), some.end());
@@ -134,6 +134,7 @@ void start() {
     enable_all(with, subscriber);
     std::atexit([] {
         recorder& ended = recorder::instance();
+        if (!ended.to().is_owner()) return;  // a forked child, where another thread may have had the lock
         const std::lock_guard guard(ended.lock);
         ended.is_ending = true;
         ended.to().flush();

@@ -7,6 +7,7 @@
 #include <fcntl.h>
 #include <unistd.h>
 
+#include <cerrno>
 #include <charconv>
 #include <cstdlib>
 #include <utility>
@@ -32,14 +33,22 @@ std::uintptr_t number_of(const void* address) { return reinterpret_cast<std::uin
 
 bool trace_writer::open(const std::string& file) {
     file_ = ::open(file.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+    owner_ = ::getpid();
     return file_ >= 0;
 }
 
+bool trace_writer::is_owner() const noexcept { return ::getpid() == owner_; }
+
 void trace_writer::flush() noexcept {
+    if (!is_owner()) return buffer_.clear();
     const char* at = buffer_.data();
     for (std::size_t left = buffer_.size(); left != 0;) {
         const ssize_t written = ::write(file_, at, left);
-        if (written <= 0) break;  // the disk is full: the trace ends here, and its last line is cut
+        if (written < 0 && errno == EINTR) continue;
+        if (written <= 0) {  // the disk is full: the trace ends here, and its last line is cut
+            ::close(std::exchange(file_, -1));
+            break;
+        }
         at += written;
         left -= static_cast<std::size_t>(written);
     }

@@ -19,6 +19,8 @@ public:
     // Creates the file; false when that fails.
     bool open(const std::string& file);
     bool is_open() const noexcept { return file_ >= 0; }
+    // False in a forked child, whose lines are not the program's: flush() drops them there.
+    bool is_owner() const noexcept;
 
     // A line, key by key.
     void begin(const char* op);
@@ -48,7 +50,7 @@ private:
         bool is_inside;  // of CUDA or of the recorder
     };
 
-    int file_ = -1;
+    int file_ = -1, owner_ = 0;
     std::string line_;
     std::string buffer_;
     std::unordered_map<std::uint64_t, std::uint64_t> stacks_;  // by their hash

@@ -58,11 +58,12 @@ std::optional<strided_value> strided_value::reshaped(const lengths& to) const {
         while (length != 1) {
             if (rest.empty()) return {};
             digit& next = rest.back();
-            if (length % next.length == 0 && next.length != 0) {
+            if (length == 0 || next.length == 0) return {};  // without elements the steps do it
+            if (length % next.length == 0) {
                 own.push_back(next);
                 length /= next.length;
                 rest.pop_back();
-            } else if (length != 0 && next.length % length == 0) {
+            } else if (next.length % length == 0) {
                 const std::size_t inner = next.length / length;
                 own.push_back({length, next.stride * static_cast<std::int64_t>(inner)});
                 next.length = inner;

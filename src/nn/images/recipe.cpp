@@ -110,6 +110,13 @@ bool is_pooling(const prepared_graph& in, const step& of) {
            is_mean_of_image(in, of);
 }
 
+size_2d stride_of(const step& of) {
+    const auto* const given = of.from->find<std::vector<std::int64_t>>("strides");
+    if (given == nullptr || given->empty()) return {1, 1};
+    const auto number = [](std::int64_t each) { return static_cast<std::size_t>(std::max<std::int64_t>(each, 1)); };
+    return {given->size() > 1 ? number((*given)[0]) : 1, number(given->back())};
+}
+
 // In one group and without dilation, with padding that the node says.
 bool is_transposed_convolution(const prepared_graph& in, const step& of) {
     const any_tensor* const filters = constant_input(in, of, 1);
@@ -121,17 +128,14 @@ bool is_transposed_convolution(const prepared_graph& in, const step& of) {
     const bool is_padded = of.from->find<std::vector<std::int64_t>>("output_shape") == nullptr &&
                            text(of, "auto_pad", "NOTSET") == "NOTSET";
     if (integer(of, "group", 1) != 1 || !is_padded) return false;
+    // The filters are packed for each phase, also for those that no pixel reaches.
+    constexpr std::size_t most_stride = 16;
+    const size_2d stride = stride_of(of);
+    if (stride.height > most_stride || stride.width > most_stride) return false;
     if (of.inputs.size() < 3 || of.inputs[2] == no_slot) return true;
     const any_tensor* const bias = constant_input(in, of, 2);
     return bias != nullptr && bias->shape() == operators::lengths{filters->shape()[1]};
 }
-size_2d stride_of(const step& of) {
-    const auto* const given = of.from->find<std::vector<std::int64_t>>("strides");
-    if (given == nullptr || given->empty()) return {1, 1};
-    const auto number = [](std::int64_t each) { return static_cast<std::size_t>(std::max<std::int64_t>(each, 1)); };
-    return {given->size() > 1 ? number((*given)[0]) : 1, number(given->back())};
-}
-
 bool is_same(const step& of) {
     return is(of, "Identity") || (is(of, "Dropout") && of.inputs.size() < 3 && of.opset >= 7);
 }

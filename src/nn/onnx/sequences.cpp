@@ -83,11 +83,19 @@ public:
 private:
     [[noreturn]] void refuse(std::string_view why) const { refuse_onnx(path_, label_, why); }
 
+    // All sequences together: each node of a chain makes one of its own.
+    void hold(std::size_t elements) {
+        constexpr std::size_t most = std::size_t{1} << 22;
+        held_ += elements;
+        if (held_ > most) refuse("makes sequences of too many elements, which is not supported");
+    }
+
     void unfold_inside(node& of, const sequences& known) {
         for (auto& [name, value] : of.attributes) {
             if (const auto* const inner = std::get_if<std::shared_ptr<const graph>>(&value)) {
                 auto changed = std::make_shared<graph>(**inner);
                 const std::string around = label_;
+                for (const auto& [outside, its] : known) hold(its.elements.size() + 1);  // it gets a copy
                 unfold(*changed, known, true);
                 label_ = around;
                 value = std::shared_ptr<const graph>(std::move(changed));
@@ -113,6 +121,7 @@ private:
         const auto is_sequence = [&](const std::string& name) { return known.contains(name); };
         if (std::ranges::any_of(of.inputs, is_sequence)) {
             if (!of.domain.empty() || of.op != "Identity") refuse("takes a sequence, which it does not support");
+            hold(known.at(of.inputs[0]).elements.size());
             known[of.outputs.at(0)] = known.at(of.inputs[0]);
             return;
         }
@@ -226,6 +235,7 @@ private:
         const std::size_t end = made.elements.size();
         const std::size_t at = has_input(of, 2) ? place_of(of, 2, end + 1) : end;
         made.elements.insert(made.elements.begin() + static_cast<std::ptrdiff_t>(at), of.inputs[1]);
+        hold(made.elements.size());
         known[of.outputs.at(0)] = std::move(made);
     }
 
@@ -235,6 +245,7 @@ private:
         const std::size_t end = made.elements.size();
         const std::size_t at = has_input(of, 1) ? place_of(of, 1, end) : end - 1;
         made.elements.erase(made.elements.begin() + static_cast<std::ptrdiff_t>(at));
+        hold(made.elements.size());
         known[of.outputs.at(0)] = std::move(made);
     }
 
@@ -313,7 +324,7 @@ private:
     const std::int64_t opset_;
     graph* body_ = nullptr;
     std::string label_;
-    std::size_t names_ = 0;
+    std::size_t names_ = 0, held_ = 0;
     std::map<std::string, known_numbers, std::less<>> numbers_;
 };
 

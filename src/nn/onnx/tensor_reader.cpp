@@ -49,7 +49,8 @@ constexpr std::array<element_type, 25> element_types = {{
     {"FLOAT8E8M0", {}},
 }};
 
-// A constant with few elements that are not 0 may be much larger than its file. It may become no larger than that.
+// Constants with few elements that are not 0 may be much larger than their file. All of them become no larger than
+// that.
 constexpr std::size_t most_zeros_of_any = std::size_t{64} << 20U, most_zeros_for_each_byte = 64;
 
 }  // namespace
@@ -177,8 +178,11 @@ constant tensor_reader::read(onnx::SparseTensorProto& from, const std::string& l
     }
     const std::optional<std::size_t> size = io::byte_count(made.shape, made.type);
     const std::size_t given = values.bytes->size() + indices.bytes->size();
-    if (!size || *size > most_zeros_of_any + given * most_zeros_for_each_byte)
+    sparse_bytes_ += given;
+    const std::size_t most = most_zeros_of_any + sparse_bytes_ * most_zeros_for_each_byte;
+    if (!size || *size > most || dense_bytes_ > most - *size)
         refuse(label, "is a sparse tensor whose " + std::to_string(given) + " bytes stand for too many elements");
+    dense_bytes_ += *size;
     const std::size_t count = values.elements(), rank = made.shape.size(), bytes = io::size_of(made.type);
     // Each element has one place, or a place for each dimension.
     const bool is_linear = indices.shape == std::vector{count};

@@ -56,6 +56,8 @@ private:
 
     const std::filesystem::path& path_;
     external_data external_;  // notes the files that it has read
+    std::size_t sparse_bytes_ = 0,
+                dense_bytes_ = 0;  // of the sparse constants so far: in the file, and as they are kept
     std::vector<std::string> texts_;
     std::map<std::string, std::int64_t, std::less<>> numbers_;  // of the texts
 };

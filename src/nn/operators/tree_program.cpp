@@ -11,6 +11,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <type_traits>
 #include <vector>
 
 #include "nn/operators/launch_each.hpp"
@@ -44,7 +45,9 @@ struct packed_head {
     bool is_doubled =
         false;               // some tests are passed by NaN: each feature is there twice, and the second time with -inf
     bool is_single = false;  // one target, whose weights are added, and one weight for each leaf
+    std::uint16_t unused = 0;  // no padding: a graph compares the bytes that it uploads
 };
+static_assert(std::has_unique_object_representations_v<packed_head>);
 
 packed_head head_of(const any_tensor& image) {
     packed_head made;
@@ -196,7 +199,9 @@ private:
                 tests_[node].threshold, feature_of(node), {passed, failed}};
         }
         const std::size_t sieves = sieves_.size(), slots = slots_.size();
-        if (add_sieves(root, sieves, slots)) {
+        // Trees that share nodes would have theirs many times.
+        if (add_sieves(root, sieves, slots) && sieves_.size() <= from_.nodes.size() &&
+            slots_.size() <= leaves_of(from_)) {
             const bool is_wide = slots_.size() - slots > most_sifted / 2;
             trees_.push_back({static_cast<std::uint32_t>(sieves), static_cast<std::uint32_t>(sieves_.size() - sieves),
                               static_cast<std::uint32_t>(slots), is_wide ? 2u : 1u});

@@ -126,10 +126,15 @@ private:
         return is(of, "MatMul") && is_possible(of) && of.inputs[0] == probabilities && of.inputs[1] != probabilities;
     }
 
+    // What comes before as many as that is a step of its own.
+    static constexpr std::size_t most_members = 64;
     // Back over the steps that say how the value is seen.
     void take_views(slot value, bool may_scale, found_attention& to) const {
         const std::size_t at = givers_[value];
-        if (at == no_step || to.members.contains(at) || !is_possible(in_.steps[at])) return;
+        if (at == no_step || to.members.size() >= most_members || to.members.contains(at) ||
+            !is_possible(in_.steps[at])) {
+            return;
+        }
         const step& of = in_.steps[at];
         const std::size_t input = may_scale ? scaled_input(of) : no_input;
         if (input == no_input && !is_view(of)) return;

@@ -115,7 +115,7 @@ private:
 
 grpc::Slice write_infer_answer(const served_model& model, std::string_view id, const infer_message& request,
                                std::span<const tensor_view> computed, bool is_streamed) {
-    const protocol_outputs outputs(model.network(), computed);
+    const protocol_outputs outputs(model.network(), computed, request.outputs);
     wire_writer head;
     head.add_bytes(response_field::model_name, model.name());
     head.add_bytes(response_field::model_version, std::to_string(model.version()));

@@ -141,7 +141,7 @@ void append_json_text(std::string& to, std::string_view text) {
 
 std::optional<std::size_t> write_infer_answer(std::string& to, const served_model& model, const infer_body& request,
                                               std::span<const tensor_view> computed) {
-    const protocol_outputs outputs(model.network(), computed);
+    const protocol_outputs outputs(model.network(), computed, request.outputs);
     to.clear();
     to += R"({"model_name":)";
     append_json_text(to, model.name());

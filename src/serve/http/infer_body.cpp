@@ -198,6 +198,7 @@ private:
         if (!found.region.is_empty()) {
             if (found.data || found.binary_size)
                 refuse(where + " is in shared memory, but has 'data' or 'binary_data_size' too");
+            if (inputs_[index].is_text) refuse(where + " is text, which is not read from shared memory");
             return take_elements(index, to_.shared->read(shared_memory_, found.region, where), where);
         }
         if (found.data.has_value() == found.binary_size.has_value()) {
