@@ -84,6 +84,18 @@ TEST(sequences, are_built_changed_and_taken_apart) {
     EXPECT_THAT(answer(made), ElementsAre(-1, -2, -3, -4, -5, -6));
 }
 
+TEST(sequences, are_inserted_into_at_places_that_count_from_the_end) {
+    for (const auto& [place, last] :
+         {std::pair(-1, 1.0f), std::pair(1, 1.0f), std::pair(2, -1.0f), std::pair(-2, 1.0f)}) {
+        sequence_maker made;
+        made.add_node("Neg", {"x"}, "n");
+        made.add_node("SequenceConstruct", {"n", "x"}, "s");
+        made.add_node("SequenceInsert", {"s", "n", made.number(place)}, "s2");
+        made.add_node("SequenceAt", {"s2", made.number(-1)}, "y");
+        EXPECT_EQ(answer(made)[0], last) << place;
+    }
+}
+
 TEST(sequences, are_joined_and_stacked) {
     for (const std::int64_t opset : {12, 17}) {
         for (const bool stacks : {false, true}) {

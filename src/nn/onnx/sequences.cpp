@@ -153,14 +153,16 @@ private:
         return std::nullopt;
     }
 
-    // The place in a sequence of that many elements, or where one may be inserted.
-    std::size_t place_of(const node& of, std::size_t input, std::size_t places) const {
+    // The place in a sequence of that many elements, or where one is inserted: then the end is a place, too. Negative
+    // ones count from the end.
+    enum class place_is : unsigned char { taken, inserted };
+    std::size_t place_of(const node& of, std::size_t input, std::size_t elements, place_is what) const {
         const auto found = numbers_in(of, input);
         if (!found || found->values.size() != 1) refuse("has a place in a sequence that is not a constant");
-        const auto count = static_cast<std::int64_t>(places);
+        const auto count = static_cast<std::int64_t>(elements);
         const std::int64_t place = found->values[0];
-        if (place < -count || place >= count)
-            refuse("has the place " + std::to_string(place) + " in a sequence with " + std::to_string(places));
+        if (place < -count || place > count || (place == count && what == place_is::taken))
+            refuse("has the place " + std::to_string(place) + " in a sequence with " + std::to_string(elements));
         return static_cast<std::size_t>(place < 0 ? place + count : place);
     }
     static bool has_input(const node& of, std::size_t input) {
@@ -233,7 +235,7 @@ private:
         static_cast<void>(elements_of(made));
         if (of.inputs.size() < 2) refuse("has fewer than 2 inputs");
         const std::size_t end = made.elements.size();
-        const std::size_t at = has_input(of, 2) ? place_of(of, 2, end + 1) : end;
+        const std::size_t at = has_input(of, 2) ? place_of(of, 2, end, place_is::inserted) : end;
         made.elements.insert(made.elements.begin() + static_cast<std::ptrdiff_t>(at), of.inputs[1]);
         hold(made.elements.size());
         known[of.outputs.at(0)] = std::move(made);
@@ -243,7 +245,7 @@ private:
         sequence made = sequence_in(of, known);
         if (elements_of(made).empty()) refuse("takes an element out of a sequence without elements");
         const std::size_t end = made.elements.size();
-        const std::size_t at = has_input(of, 1) ? place_of(of, 1, end) : end - 1;
+        const std::size_t at = has_input(of, 1) ? place_of(of, 1, end, place_is::taken) : end - 1;
         made.elements.erase(made.elements.begin() + static_cast<std::ptrdiff_t>(at));
         hold(made.elements.size());
         known[of.outputs.at(0)] = std::move(made);
@@ -253,7 +255,7 @@ private:
         const sequence& from = sequence_in(of, known);
         if (of.inputs.size() < 2) refuse("has fewer than 2 inputs");
         if (from.places_of.empty()) {
-            const std::string& value = from.elements[place_of(of, 1, from.elements.size())];
+            const std::string& value = from.elements[place_of(of, 1, from.elements.size(), place_is::taken)];
             add("Identity", {value}, {of.outputs.at(0)});
             return;
         }
