@@ -162,7 +162,7 @@ void compare_file(tester& with, const fs::path& file, const settings& of) {
         const nn::network network = sync(nn::make_network(model), with.one().pool);
         const std::size_t times = of.times != 0 ? of.times : 20;
         if (fs::exists(data)) {
-            auto inputs = nn::test_support::read_all(data, "input");
+            auto inputs = nn::test_support::read_all(data, "input", nn::text_codes(model.texts));
             if (inputs.size() > network.inputs().size()) inputs.resize(network.inputs().size());
             return with.compare(name, model, inputs, times);
         }
