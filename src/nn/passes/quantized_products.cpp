@@ -249,10 +249,12 @@ private:
     void make(std::size_t at, const quantity& of_x, const integer_layer& weights, std::vector<slot> inputs,
               bool is_convolution, std::size_t groups, const std::optional<quantity>& of_y) {
         step& product = in_.steps[at];
-        operators::quantized_operator made{.is_convolution = is_convolution,
-                                           .takes_matrix = is(product, "Gemm"),
-                                           .in_features = weights.in_features,
-                                           .out_features = weights.out_features};
+        auto layers = std::make_shared<operators::dense_layers>();
+        operators::quantized_operator& made = layers->quantized.emplace();
+        made.is_convolution = is_convolution;
+        made.takes_matrix = is(product, "Gemm");
+        made.in_features = weights.in_features;
+        made.out_features = weights.out_features;
         made.numbers = {.x_scale = of_x.scale, .x_zero = of_x.zero, .x_type = of_x.type, .y_type = dtype::f32};
         if (of_y) {
             set_output(made, *of_y);
@@ -265,8 +267,7 @@ private:
         if (!made.is_convolution) inputs.resize(1);
         product.inputs = std::move(inputs);
         product.what = made.is_convolution ? &operators::quantized_convolution() : &operators::quantized_layer();
-        product.layers =
-            std::make_shared<const operators::dense_layers>(operators::dense_layers{.quantized = std::move(made)});
+        product.layers = std::move(layers);
     }
 
     static void set_output(operators::quantized_operator& of, const quantity& y) {
