@@ -4,7 +4,7 @@
     links.py REPOSITORY      prints each link to a file or a heading that does not exist, and fails
     links.py --self-test     plants mistakes in a temporary tree and checks that each is found
 
-The pages are *.md in the root, in docs and in bench/notes, and README.md of the other folders. Links to other sites are not followed.
+The pages are *.md in the root, in docs, in tests and in bench/notes, and README.md of the other folders. Links to other sites are not followed.
 """
 
 import pathlib
@@ -23,6 +23,7 @@ def pages(root):
     yield from sorted(root.glob("*.md"))
     yield from sorted((root / "docs").rglob("*.md"))
     yield from sorted((root / "bench/notes").glob("*.md"))
+    yield from sorted((root / "tests").glob("*.md"))
     for folder in ("bench/results", "data", "examples", "models"):
         yield from sorted((root / folder).glob("README.md"))
 
