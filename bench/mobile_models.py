@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Convolutional networks of mobile and other kinds as ONNX files, weights at random by seed.
 
     mobile_models.py FOLDER

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Convolutional networks on a GPU, by Sluice and by PyTorch's CUDA graphs in turn: the light models of the onnx package.
 
     torch_convolutions.py BENCH_NETWORK_GPU FOLDER [--networks resnet50,...] [--batches 1,32] [--types f16,bf16]
@@ -20,7 +21,6 @@ import json
 import os
 import pathlib
 import statistics
-import subprocess
 import sys
 import tempfile
 import time
@@ -31,8 +31,7 @@ import onnx
 import torch
 import torch.nn.functional as F
 from onnx import helper, numpy_helper
-
-TYPES = {"f16": torch.float16, "bf16": torch.bfloat16, "f32": torch.float32}
+from torch_graph import TYPES, Graphed, Ours, difference
 
 
 class Node:
@@ -226,80 +225,6 @@ class Network:
         raise NotImplementedError(op)
 
 
-class Torch:
-    """One call: copies in, the network and a copy out, in one CUDA graph."""
-
-    def __init__(self, path, form, type, batch):
-        network = Network(path)
-        shape = [batch, 3, 224, 224]
-        size = int(np.prod(shape))
-        source = torch.from_numpy((np.arange(size) % 17).astype(np.float32) * np.float32(0.1) - np.float32(0.8))
-        self.source = source.reshape(shape).pin_memory()
-        forward = network.function(form, type)
-        self.stream = torch.cuda.Stream()
-        with torch.no_grad(), torch.cuda.stream(self.stream):
-            x = torch.empty(shape, device="cuda")
-
-            def run():
-                x.copy_(self.source, non_blocking=True)
-                made = forward(x.to(type, memory_format=torch.channels_last)).float()
-                self.result.copy_(made.reshape(-1), non_blocking=True)
-
-            self.result = torch.empty(forward(x.to(type, memory_format=torch.channels_last)).numel()).pin_memory()
-            for _ in range(3):
-                run()
-            torch.cuda.synchronize()
-            self.graph = torch.cuda.CUDAGraph()
-            with torch.cuda.graph(self.graph, stream=self.stream):
-                run()
-
-    def median(self, calls):
-        times = []
-        with torch.cuda.stream(self.stream):
-            for _ in range(calls + 2):
-                start = time.perf_counter()
-                self.graph.replay()
-                self.stream.synchronize()
-                times.append((time.perf_counter() - start) * 1e6)
-        return statistics.median(times[2:])
-
-
-class Ours:
-    def __init__(self, program, path, type, pieces):
-        self.process = subprocess.Popen(
-            [program, path, type, pieces], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
-        print(f"{path} {type} {pieces}: {self.answer()}", file=sys.stderr, flush=True)
-
-    def answer(self):
-        line = self.process.stdout.readline()
-        if not line:
-            raise RuntimeError("bench_network_gpu has ended")
-        return line.strip()
-
-    def ask(self, line):
-        self.process.stdin.write(line + "\n")
-        self.process.stdin.flush()
-        return self.answer()
-
-    def median(self, calls):
-        return float(self.ask(f"run {calls}"))
-
-    def output(self, folder):
-        path = str(pathlib.Path(folder) / "output")
-        self.ask(f"output {path}")
-        return np.fromfile(path, dtype=np.float32)
-
-    def steps(self):
-        lines = [self.ask("steps")]
-        while lines[-1]:
-            lines.append(self.answer())
-        return "\n".join(lines)
-
-    def close(self):
-        self.process.stdin.close()
-        self.process.wait()
-
-
 def measure(program, path, name, batch, type, asked, folder):
     ours = Ours(program, path, type, str(batch))
     pieces = asked.pieces if batch == sum(int(each) for each in asked.pieces.split(",")) else None
@@ -308,7 +233,8 @@ def measure(program, path, name, batch, type, asked, folder):
         print(ours.steps(), file=sys.stderr, flush=True)
     for form in asked.forms.split(","):
         try:
-            theirs = Torch(path, form, TYPES[type], batch)
+            theirs = Graphed(Network(path).function(form, TYPES[type]), [batch, 3, 224, 224], TYPES[type],
+                             torch.channels_last)
         except Exception as failure:  # a function that this version of PyTorch does not have
             print(f"{name} {batch} {type} {form}: {failure}", file=sys.stderr, flush=True)
             continue
@@ -320,9 +246,8 @@ def measure(program, path, name, batch, type, asked, folder):
                 continue
             value = statistics.median(each[by] for each in times)
             expected, got = theirs.result.numpy(), which.output(folder)
-            difference = float(np.abs(expected - got).max() / max(float(np.abs(expected).max()), 1e-30))
             params = {"network": name, "type": type, "batch": batch, "baseline": f"PyTorch, CUDA graph, {form}",
-                      "difference": float(f"{difference:.3g}")}
+                      "difference": float(f"{difference(expected, got):.3g}")}
             if made:
                 params["pieces"] = [int(each) for each in made.split(",")]
             print(json.dumps({

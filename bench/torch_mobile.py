@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Convolutional networks on a GPU by Sluice and by PyTorch's CUDA graphs in turn: the files of mobile_models.py.
 
     torch_mobile.py BENCH_NETWORK_GPU FOLDER [--networks unet,...] [--batches 1,32] [--types f16,f32] [--compile] [--steps]
@@ -12,18 +13,15 @@ import argparse
 import json
 import os
 import statistics
-import subprocess
 import sys
 import tempfile
 import time
 
-import numpy as np
 import onnx
 import torch
 import torch.nn.functional as F
 from onnx import helper, numpy_helper
-
-TYPES = {"f16": torch.float16, "bf16": torch.bfloat16, "f32": torch.float32}
+from torch_graph import TYPES, Graphed, Ours, difference
 
 
 class Network:
@@ -76,68 +74,6 @@ class Network:
         return v[self.output]
 
 
-class Peer:
-    def __init__(self, network, shape, dtype):
-        count = int(np.prod(shape))
-        numbers = (np.arange(count, dtype=np.float32) % 17 * np.float32(0.1) - np.float32(0.8)).reshape(shape)
-        self.host = torch.from_numpy(numbers).pin_memory()
-        self.stream = torch.cuda.Stream()
-        layout = torch.channels_last if len(shape) == 4 else torch.contiguous_format
-
-        def forward():
-            x = self.host.to("cuda", non_blocking=True).to(dtype=dtype, memory_format=layout)
-            return network(x).float().contiguous()
-
-        with torch.no_grad(), torch.cuda.stream(self.stream):
-            for _ in range(3):
-                y = forward()
-            self.back = torch.empty(y.shape, dtype=torch.float32, pin_memory=True)
-            torch.cuda.synchronize()
-            self.graph = torch.cuda.CUDAGraph()
-            with torch.cuda.graph(self.graph, stream=self.stream):
-                self.back.copy_(forward(), non_blocking=True)
-
-    def measure(self, calls):
-        times = []
-        with torch.cuda.stream(self.stream):
-            for _ in range(calls):
-                begin = time.perf_counter()
-                self.graph.replay()
-                self.stream.synchronize()
-                times.append(1e6 * (time.perf_counter() - begin))
-        return statistics.median(times)
-
-
-class Ours:
-    def __init__(self, program, path, type_name, rows):
-        self.process = subprocess.Popen([program, path, type_name, str(rows)], stdin=subprocess.PIPE,
-                                        stdout=subprocess.PIPE, text=True)
-        self.ready = self.process.stdout.readline().strip()
-        if not self.ready:
-            raise RuntimeError("bench_network_gpu ended")
-
-    def ask(self, line):
-        self.process.stdin.write(line + "\n")
-        self.process.stdin.flush()
-        return self.process.stdout.readline().strip()
-
-    def output(self):
-        path = os.path.join(tempfile.mkdtemp(), "output")
-        self.ask("output " + path)
-        return np.fromfile(path, np.float32)
-
-    def steps(self):
-        self.process.stdin.write("steps\n")
-        self.process.stdin.flush()
-        for line in iter(self.process.stdout.readline, "\n"):
-            print(line, end="", file=sys.stderr)
-        self.process.stdout.readline()
-
-    def close(self):
-        self.process.stdin.close()
-        self.process.wait(30)
-
-
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("program")
@@ -157,30 +93,31 @@ def main():
         for type_name in options.types.split(","):
             for rows in map(int, options.batches.split(",")):
                 shape = [rows, *[each.dim_value for each in dims[1:]]]
-                ours = Ours(options.program, path, type_name, rows)
+                ours = Ours(options.program, path, type_name, str(rows))
                 network = Network(path, TYPES[type_name])
-                peers = {"pytorch eager in a CUDA graph": Peer(network, shape, TYPES[type_name])}
+                layout = torch.channels_last if len(shape) == 4 else torch.contiguous_format
+                peers = {"pytorch eager in a CUDA graph": Graphed(network, shape, TYPES[type_name], layout)}
                 if options.compile:
                     torch._dynamo.reset()
-                    peers["torch.compile in a CUDA graph"] = Peer(torch.compile(network.__call__, dynamic=False), shape,
-                                                                  TYPES[type_name])
+                    peers["torch.compile in a CUDA graph"] = Graphed(torch.compile(network.__call__, dynamic=False),
+                                                                     shape, TYPES[type_name], layout)
                 times = {each: [] for each in ["ours", *peers]}
                 for _ in range(3):
-                    times["ours"].append(float(ours.ask("run 60")))
+                    times["ours"].append(ours.median(60))
                     for each, peer in peers.items():
-                        times[each].append(peer.measure(60))
-                got, expected = ours.output(), peers["pytorch eager in a CUDA graph"].back.numpy().reshape(-1)
+                        times[each].append(peer.median(60))
+                with tempfile.TemporaryDirectory() as folder:
+                    got, expected = ours.output(folder), peers["pytorch eager in a CUDA graph"].result.numpy()
                 medians = {each: round(statistics.median(all_), 1) for each, all_ in times.items()}
                 value, best = medians.pop("ours"), min(v for k, v in medians.items() if k != "ours")
                 print(json.dumps({"figure": "network_gpu_families", "params": {"network": name, "type": type_name, "rows": rows},
                                   "value": value, "unit": "us", "baseline": best, "ratio": round(value / best, 2),
                                   "peers": medians, "versions": {"pytorch": torch.__version__ + ", TF32 off"},
-                                  "largest_difference": float(np.abs(got - expected).max() / max(1e-6, np.abs(expected).max())),
+                                  "largest_difference": difference(expected, got),
                                   "machine": torch.cuda.get_device_name() + f", {os.cpu_count()} cores",
                                   "date": time.strftime("%Y-%m-%d"), "commit": options.commit}), flush=True)
                 if options.steps:
-                    print(f"=== {name} {type_name} {rows} {ours.ready}", file=sys.stderr)
-                    ours.steps()
+                    print(f"=== {name} {type_name} {rows}", ours.steps(), sep="\n", file=sys.stderr, flush=True)
                 ours.close()
                 del peers, network
                 torch.cuda.empty_cache()

@@ -21,10 +21,9 @@ import sys
 import tempfile
 import time
 
-import numpy as np
 import torch
 from torch import nn
-from torch_convolutions import TYPES, Ours
+from torch_graph import TYPES, Graphed, Ours, difference
 
 
 def encoder():
@@ -58,57 +57,21 @@ def export(name, exporter, path):
                               output_names=["y"], dynamic_shapes=({0: torch.export.Dim("batch")},))
 
 
-class Torch:
-    """One call: copies in, the network and a copy out, in one CUDA graph."""
-
-    def __init__(self, name, type, batch):
-        network, shape = made(name)
-        network = network.to("cuda", TYPES[type])
-        shape = [batch, *shape]
-        size = int(np.prod(shape))
-        source = torch.from_numpy((np.arange(size) % 17).astype(np.float32) * np.float32(0.1) - np.float32(0.8))
-        self.source = source.reshape(shape).pin_memory()
-        self.stream = torch.cuda.Stream()
-        with torch.no_grad(), torch.cuda.stream(self.stream):
-            x = torch.empty(shape, device="cuda")
-
-            def run():
-                x.copy_(self.source, non_blocking=True)
-                self.result.copy_(network(x.to(TYPES[type])).float().reshape(-1), non_blocking=True)
-
-            self.result = torch.empty(network(x.to(TYPES[type])).numel()).pin_memory()
-            for _ in range(3):
-                run()
-            torch.cuda.synchronize()
-            self.graph = torch.cuda.CUDAGraph()
-            with torch.cuda.graph(self.graph, stream=self.stream):
-                run()
-
-    def median(self, calls):
-        times = []
-        with torch.cuda.stream(self.stream):
-            for _ in range(calls + 2):
-                start = time.perf_counter()
-                self.graph.replay()
-                self.stream.synchronize()
-                times.append((time.perf_counter() - start) * 1e6)
-        return statistics.median(times[2:])
-
-
 def measure(asked, name, exporter, path, type, batch, folder):
-    ours, theirs = Ours(asked.program, path, type, str(batch)), Torch(name, type, batch)
+    network, shape = made(name)
+    ours = Ours(asked.program, path, type, str(batch))
+    theirs = Graphed(network.to("cuda", TYPES[type]), [batch, *shape], TYPES[type])
     if asked.steps:
         print(ours.steps(), file=sys.stderr, flush=True)
     times = [(ours.median(asked.calls), theirs.median(asked.calls)) for _ in range(asked.rounds)]
     value, baseline = (statistics.median(each[by] for each in times) for by in (0, 1))
     expected, got = theirs.result.numpy(), ours.output(folder)
-    difference = float(np.abs(expected - got).max() / max(float(np.abs(expected).max()), 1e-30))
     print(json.dumps({
         "figure": "network_gpu_families",
         "params": {"network": name, "type": type, "rows": batch, "exporter": exporter},
         "value": round(value, 3), "unit": "us", "baseline": round(baseline, 1), "ratio": round(value / baseline, 2),
         "peers": {"pytorch eager in a CUDA graph": round(baseline, 1)},
-        "versions": {"pytorch": f"{torch.__version__}, TF32 off"}, "largest_difference": difference,
+        "versions": {"pytorch": f"{torch.__version__}, TF32 off"}, "largest_difference": difference(expected, got),
         "machine": f"{torch.cuda.get_device_name()}, {os.cpu_count()} cores", "date": time.strftime("%Y-%m-%d"),
         "commit": os.environ.get("SLUICE_COMMIT", "unknown")}), flush=True)
     ours.close()

@@ -140,6 +140,11 @@ def test_wrong_out_is_refused_and_nothing_is_written(digits, pixels):
     assert (y == 7).all()
 
 
+def test_types_that_numpy_does_not_have_are_refused(types):
+    with pytest.raises(ValueError, match="is bfloat16, which NumPy does not have"):
+        types.prepare(**{each.name: (2,) for each in types.inputs})
+
+
 def test_outputs_are_chosen(tokens):
     given = (numpy.array([[1, 2, 3]]), numpy.ones((1, 3), numpy.float32))
     every = tokens(*given)

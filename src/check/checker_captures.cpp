@@ -114,13 +114,13 @@ void checker::add_node(const event& what) {
 }
 
 void checker::instantiate(const event& what) {
-    const graph& of = graphs_.find(what.id);
+    graph& of = graphs_.find(what.id);
     const auto on_conflict = [&](const access_record& earlier, const access_record& later, conflict kind) {
         // Memory that no allocation covers is the host's own, or not known: graphs have no use of it that conflicts.
         const block* const in = memory_.find(std::max(earlier.used.where.at, later.used.where.at));
         if (in != nullptr) report(earlier, later, kind, in, ", and no path of the graph orders them");
     };
-    if (!check_graph(of, on_conflict)) ++wide_graphs_;
+    if (!std::exchange(of.is_checked, true) && !check_graph(of, on_conflict)) ++wide_graphs_;
     static_cast<void>(graphs_.instantiate(what.other, of));
 }
 

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "check/graphs.hpp"
 
-#include <algorithm>
+#include <cstdint>
+#include <set>
 #include <string>
+#include <tuple>
 #include <utility>
 
 #include "check/streams.hpp"
@@ -48,6 +50,7 @@ void graphs::destroy(std::uint64_t id) {
 
 std::uint32_t graphs::add_node(graph& to, graph_node made) {
     count(parts_of(made));
+    to.is_checked = false;
     to.nodes.push_back(std::move(made));
     return static_cast<std::uint32_t>(to.nodes.size() - 1);
 }
@@ -57,6 +60,7 @@ void graphs::connect(graph& in, std::uint64_t from, std::uint64_t to) {
     if (first == in.by_id.end() || second == in.by_id.end())
         throw trace_refusal("an edge names a node that is not declared");
     count(1);
+    in.is_checked = false;
     in.nodes[second->second].after.push_back(first->second);
 }
 
@@ -64,12 +68,12 @@ graph_exec& graphs::instantiate(std::uint64_t id, const graph& of) {
     destroy_exec(id);
     if (execs_.size() == most_graphs) throw trace_refusal("there are more than 65,536 instantiated graphs at a time");
     graph_exec made;
+    std::set<std::tuple<std::uint64_t, std::uint64_t, std::uint64_t, std::uint64_t, access_mode>> known;
     for (const graph_node& node : of.nodes) {
         for (const access& each : node.uses) {
-            const bool is_known = std::ranges::any_of(made.uses, [&](const graph_use& other) {
-                return other.used.where == each.where && other.used.mode == each.mode;
-            });
-            if (!is_known && made.uses.size() < shadow::most_records) made.uses.push_back({each, node.by});
+            if (made.uses.size() == shadow::most_records) break;
+            const auto& [at, bytes, rows, pitch] = each.where;
+            if (known.emplace(at, bytes, rows, pitch, each.mode).second) made.uses.push_back({each, node.by});
         }
     }
     count(made.uses.size());

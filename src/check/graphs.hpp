@@ -23,6 +23,7 @@ struct graph_node {
 struct graph {
     std::vector<graph_node> nodes;
     std::unordered_map<std::uint64_t, std::uint32_t> by_id;
+    bool is_checked = false;  // the order of these nodes; for one that is instantiated again
 };
 
 struct graph_use {

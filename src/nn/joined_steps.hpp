@@ -2,6 +2,7 @@
 // joined_steps: steps of a network that one step stands for. Where it can, it submits fewer commands than they do.
 #pragma once
 
+#include <cstddef>
 #include <filesystem>
 #include <optional>
 #include <span>
@@ -14,7 +15,9 @@ namespace sluice::nn::detail {
 
 class joined_steps {
 public:
-    explicit joined_steps(prepared_graph body) : body_(std::move(body)) {}
+    // `narrow_inputs`: those inputs of the body that are f32 for the steps and come in 16 bits; none where it is empty.
+    explicit joined_steps(prepared_graph body, std::vector<bool> narrow_inputs = {})
+        : body_(std::move(body)), narrow_inputs_(std::move(narrow_inputs)) {}
     joined_steps(const joined_steps&) = delete;
     joined_steps& operator=(const joined_steps&) = delete;
     virtual ~joined_steps() = default;
@@ -27,12 +30,16 @@ public:
     virtual std::optional<std::vector<any_tensor>> submit(const std::filesystem::path& path, execution_context& context,
                                                           std::span<const any_tensor> inputs) const = 0;
 
-    // Before the steps are carried out one by one: inputs that came in fewer bits than the steps take become what they
-    // take. Without a context only shapes matter.
-    virtual void widen(const std::filesystem::path&, execution_context*, std::vector<any_tensor>&) const {}
+    // Before the steps are carried out one by one: inputs that came in 16 bits become f32, which the steps take. Others
+    // stay as they are, also those that the model has in 16 bits. Without a context only shapes matter.
+    void widen(const std::filesystem::path& path, execution_context* context, std::vector<any_tensor>& inputs) const;
+
+protected:
+    bool comes_narrow(std::size_t input) const { return input < narrow_inputs_.size() && narrow_inputs_[input]; }
 
 private:
     const prepared_graph body_;
+    const std::vector<bool> narrow_inputs_;
 };
 
 }  // namespace sluice::nn::detail

@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "serve/shared_tensors.hpp"
 
-#include <utility>
-
 #include "serve/request_checks.hpp"
 #include "sluice/serve/refusal.hpp"
 
@@ -34,20 +32,9 @@ void output_place::write(std::span<const std::byte> from, const std::string& whe
 std::span<const std::byte> shared_tensors::read(const shared_memory_access& from, const region_parameters& parameters,
                                                 const std::string& where) {
     const std::shared_ptr<const shared_region> region = require_region(from, parameters, where);
-    const std::uint64_t size = *parameters.bytes;
-    if (from.budget) {
-        if (!from.budget->take(size)) throw refusal(refusal_kind::unavailable, "the memory for requests is in use");
-        budget_ = from.budget;
-        charged_ += size;
-    }
-    std::vector<std::byte>& copy = inputs_.emplace_back(size);
+    const std::span<std::byte> copy = memory_.add(from.budget, *parameters.bytes);
     region->read(parameters.offset.value_or(0), copy);
     return copy;
-}
-
-void shared_tensors::clear() noexcept {
-    inputs_.clear();
-    if (budget_) budget_->give(std::exchange(charged_, 0));
 }
 
 output_place find_output_place(const shared_memory_access& from, const region_parameters& parameters,

@@ -9,8 +9,8 @@
 #include <optional>
 #include <span>
 #include <string>
-#include <vector>
 
+#include "serve/charged_memory.hpp"
 #include "sluice/serve/request_budget.hpp"
 #include "sluice/serve/shared_regions.hpp"
 
@@ -48,22 +48,15 @@ struct shared_memory_access {
 
 class shared_tensors {
 public:
-    shared_tensors() = default;
-    shared_tensors(const shared_tensors&) = delete;  // inputs are in it
-    shared_tensors& operator=(const shared_tensors&) = delete;
-    ~shared_tensors() { clear(); }
-
     // A copy of the input, until clear(). Throws refusal: bad_request, and unavailable where the memory for requests is
     // in use. `where`: "input 'x'".
     std::span<const std::byte> read(const shared_memory_access& from, const region_parameters& parameters,
                                     const std::string& where);
 
-    void clear() noexcept;
+    void clear() noexcept { memory_.clear(); }
 
 private:
-    std::vector<std::vector<std::byte>> inputs_;
-    std::shared_ptr<request_budget> budget_;
-    std::size_t charged_ = 0;
+    charged_memory memory_;
 };
 
 // Throws refusal (bad_request).

@@ -109,6 +109,37 @@ static void inputs_of_any_size_give_the_same_bits(const sluice_network* network)
     }
 }
 
+/* Views have at most 8 dimensions: then the outputs are copied, and a prepared network is refused. */
+static void outputs_of_many_dimensions_are_written(sluice_runtime* runtime) {
+    sluice_builder* build = NULL;
+    sluice_network* network = NULL;
+    sluice_prepared* fast = NULL;
+    const int64_t lengths[9] = {2, 1, 1, 1, 1, 1, 1, 1, 3}, count[1] = {9}, flat[1] = {6};
+    const sluice_dimension six = {6, ""};
+    const sluice_tensor shape = {lengths, count, 1, SLUICE_I64, SLUICE_HOST};
+    size_t in[2] = {0, 0}, out = 0;
+    CHECK_OK(sluice_builder_create("many", &build));
+    CHECK_OK(sluice_builder_input(build, "x", &six, 1, SLUICE_F32, &in[0]));
+    CHECK_OK(sluice_builder_constant(build, &shape, &in[1]));
+    CHECK_OK(sluice_builder_node(build, "Reshape", in, 2, NULL, 0, &out, 1));
+    CHECK_OK(sluice_builder_node(build, "Neg", &out, 1, NULL, 0, &out, 1));
+    CHECK_OK(sluice_builder_output(build, "y", out));
+    CHECK_OK(sluice_builder_make(build, runtime, NULL, &network));
+    const float x[6] = {1, 2, 3, 4, 5, 6};
+    const sluice_tensor given = {x, flat, 1, SLUICE_F32, SLUICE_HOST};
+    float y[6] = {0};
+    const sluice_buffer room = {y, lengths, 9, SLUICE_F32};
+    for (int i = 0; i < 4; ++i) {
+        memset(y, 0, sizeof(y));
+        CHECK_OK(sluice_network_run_into(network, &given, 1, &room, 1));
+        CHECK(y[0] == -1 && y[5] == -6);
+    }
+    const sluice_input_shape shapes[1] = {{"x", flat, 1}};
+    CHECK_FAILS(SLUICE_UNSUPPORTED, "more than 8 dimensions", sluice_prepared_create(network, shapes, 1, &fast));
+    sluice_network_destroy(network);
+    sluice_builder_destroy(build);
+}
+
 void test_prepared(void) {
     sluice_runtime* const runtime = new_runtime();
     sluice_network* const network = load(runtime, "models/digits.onnx");
@@ -116,6 +147,7 @@ void test_prepared(void) {
     wrong_arguments_are_refused(network);
     networks_whose_numbers_decide_are_refused(runtime);
     inputs_of_any_size_give_the_same_bits(network);
+    outputs_of_many_dimensions_are_written(runtime);
     sluice_prepared* const fast = prepare(network, eight_rows);
     sluice_network_destroy(network); /* it keeps its network, and that its runtime */
     sluice_runtime_destroy(runtime);

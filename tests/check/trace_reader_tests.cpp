@@ -35,6 +35,25 @@ void expect_refused(const std::string& text, const std::string& why) {
 
 }  // namespace
 
+// Small traces that would make much of a few bytes.
+TEST(trace_reader, has_bounds_for_what_traces_make) {
+    std::string graph = first +
+                        "{\"op\":\"stream\",\"stream\":1}\n{\"op\":\"alloc\",\"at\":65536,\"bytes\":65536}\n{\"op\":"
+                        "\"graph\",\"graph\":1}\n";
+    std::string args;
+    for (int i = 0; i < 4000; ++i)
+        args += (i == 0 ? "" : ",") + std::string("{\"at\":") + std::to_string(65'536 + 16 * i) +
+                ",\"bytes\":8,\"mode\":\"read\"}";
+    graph += "{\"op\":\"node\",\"graph\":1,\"node\":1,\"kind\":\"kernel\",\"name\":\"k\",\"args\":[" + args + "]}\n";
+    std::string same = graph, others = graph;
+    for (int i = 0; i < 600; ++i) {
+        same += "{\"op\":\"instantiate\",\"graph\":1,\"exec\":1}\n";
+        others += "{\"op\":\"instantiate\",\"graph\":1,\"exec\":" + std::to_string(i) + "}\n";
+    }
+    static_cast<void>(check(same));
+    expect_refused(others, "2,097,152");
+}
+
 TEST(trace_reader, names_the_line_that_it_refuses) {
     expect_refused("", "line 1");
     expect_refused("{}\n", "begins with");

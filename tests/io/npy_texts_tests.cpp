@@ -70,7 +70,8 @@ TEST(npy_texts, are_written_as_they_are_read) {
     EXPECT_EQ(read.shape, shape);
     EXPECT_THAT(read.texts, ::testing::ElementsAreArray(texts));
     EXPECT_THROW(npy_file{path}, file_error);
-    for (const std::string_view wrong : {"\xff", "\xc3", "\xc0\x80", "\xed\xa0\x80", "\xf5\x80\x80\x80"}) {
+    for (const std::string_view wrong :
+         {"\xff", "\xc3", "\xc0\x80", "\xed\xa0\x80", "\xf5\x80\x80\x80", "\xf8\x90\x80\x80"}) {
         const std::vector<std::string_view> one = {wrong};
         EXPECT_THROW(write_npy_texts(path, std::vector<std::size_t>{1}, one), error);
     }

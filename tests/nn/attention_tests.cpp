@@ -448,6 +448,11 @@ TEST(attention_steps, are_one_command_where_shapes_are_computed) {
     for (std::size_t i = 0; i < values.size(); ++i)
         ASSERT_NEAR(a[0].values<float>()[i], b[0].values<float>()[i], 1e-6f) << i;
     EXPECT_NE(a[0].values<float>()[0], 0.0f);
+    for (const std::vector<std::size_t>& empty : {std::vector<std::size_t>{0, 5, 8}, {2, 0, 8}}) {
+        const any_tensor none(std::vector<float>(), empty);
+        EXPECT_EQ(sync(computed.run({none}), pool).at(0).shape(), empty);
+        EXPECT_EQ(sync(constant.run({none}), pool).at(0).shape(), empty);
+    }
 }
 
 // Where nodes need a value of the stretch too, or the numbers have no kernel, the nodes run.
@@ -652,6 +657,37 @@ TEST(residual_norm, gives_the_sum_and_its_normalization) {
             ASSERT_NEAR(x[i], number(j), 1e-5) << i;
             ASSERT_NEAR(y[i], expected, 1e-4) << i;
             ASSERT_EQ(static_cast<float>(narrow[i]), static_cast<float>(bfloat16(y[i]))) << i;
+        }
+    }
+}
+
+// A model that has 16 bits itself: what it declares is what it gives.
+TEST(residual_norm, of_a_model_in_16_bits_gives_16_bits) {
+    runtime machine;
+    single_stream on(machine.default_device());
+    const auto halves = [](const std::vector<float>& of, std::vector<std::size_t> shape) {
+        return tensor_of(std::vector<half>(of.begin(), of.end()), std::move(shape));
+    };
+    model made;
+    made.path = "halves.onnx";
+    made.opsets = {{"", 17}};
+    const std::vector<dimension> rows{named("rows"), of(4)};
+    made.body.inputs = {{"x", io::dtype::f16, rows}};
+    made.body.constants = {{"one", halves({1, 1, 1, 1}, {4})},
+                           {"wide", tensor_of<float>({1, 1, 1, 1}, {4})},
+                           {"other", halves({0, 1, 2, 3}, {1, 4})}};
+    made.body.outputs = {{"sum", io::dtype::f16, rows}, {"y", io::dtype::f16, rows}};
+    for (const char* const scale : {"one", "wide"}) {
+        made.body.nodes = {make_node("Add", {"x", "x"}, {"sum"}),
+                           make_node("LayerNormalization", {"sum", scale}, {"y"})};
+        for (const precision what : {precision::f32, precision::f16}) {
+            const network ready = sync(make_network(made, {.precision = what}), on);
+            const any_tensor x(halves({1, 2, 3, 4, 0.1f, 0.2f, 0.3f, 0.4f}, {2, 4}));
+            const auto inferred = ready.infer({x}), answers = sync(ready.run({x}), on);
+            for (const auto& all : {inferred, answers})
+                for (const any_tensor& each : all) EXPECT_EQ(each.type(), io::dtype::f16) << scale;
+            const auto sums = answers[0].values<half>();
+            EXPECT_EQ(static_cast<float>(sums[4]), static_cast<float>(half(2 * static_cast<float>(half(0.1f)))));
         }
     }
 }

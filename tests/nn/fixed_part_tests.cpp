@@ -148,6 +148,25 @@ TEST_F(fixed_part, its_values_may_be_outputs_conditions_and_lengths) {
     }
 }
 
+// Of the second input the host needs the shape only.
+TEST_F(fixed_part, needs_of_an_input_perhaps_the_shape_only) {
+    model from = made_of({make_node("Shape", {"b"}, {"of_b"}), make_node("Slice", {"of_b", "zero", "one"}, {"rows"}),
+                          make_node("Reshape", {"x", "rows"}, {"flat"}), make_node("Greater", {"flat", "least"}, {"e"}),
+                          make_node("NonZero", {"e"}, {"i"}), make_node("Squeeze", {"i", "zero"}, {"j"}),
+                          make_node("Gather", {"b", "j"}, {"y"})},
+                         {{"y", io::dtype::f32, {}}}, {named("n")});
+    from.body.inputs.push_back(f32("b", {named("m"), of(2)}));
+    from.body.constants = {{"zero", tensor_of<std::int64_t>({0}, {1})},
+                           {"one", tensor_of<std::int64_t>({1}, {1})},
+                           {"least", tensor_of<float>({0.5f}, {})}};
+    const network made = sync(make_network(from), pool_);
+    const any_tensor x(std::vector<float>{1, 0, 1}, {3}), b(std::vector<float>{1, 2, 3, 4, 5, 6}, {3, 2});
+    for (int call = 0; call < 3; ++call) {
+        EXPECT_THAT(made({{input_view(x), input_view(b)}}).at(0).values<float>(), ElementsAre(1, 2, 5, 6));
+        EXPECT_THAT(sync(made.run({x, b}), pool_).at(0).values<float>(), ElementsAre(1, 2, 5, 6));
+    }
+}
+
 // Networks of any elementwise operators, movements and numbers of elements.
 TEST_F(fixed_part, random_networks_give_the_same_bits_with_and_without_it) {
     std::mt19937 numbers(11);

@@ -210,7 +210,12 @@ TEST(onnx_reader, fills_sparse_constants_with_zeros) {
     expect_refused(read({2, 3}, {0, 3, 1, 0}, {2, 2}, {7, 8}), "has the index 3 for a length of 3");
     expect_refused(read({2, 3}, {-1}, {1}, {7}), "has the index -1");
     expect_refused(read({2, 3}, {1, 2, 3}, {3}, {7, 8}), "has indices that do not fit its values");
-    // A file of some bytes cannot ask for a gigabyte.
+    // A file of some bytes cannot ask for a gigabyte, nor for 64 MiB many times.
+    onnx_maker many = read({1 << 12, 1 << 12}, {0}, {1}, {7});
+    static_cast<void>(many.read());
+    *many.body().add_sparse_initializer() = many.body().sparse_initializer(0);
+    many.body().mutable_sparse_initializer(1)->mutable_values()->set_name("d");
+    expect_refused(many, "constant 'd'", "stand for too many elements");
     expect_refused(read({1 << 14, 1 << 14}, {0}, {1}, {7}), "stand for too many elements");
     expect_refused(read({std::int64_t{1} << 62, 1 << 14}, {0}, {1}, {7}), "stand for too many elements");
 }

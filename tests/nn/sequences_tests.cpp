@@ -181,6 +181,14 @@ TEST(sequences, whose_length_is_not_in_the_file_are_refused) {
     place.add_node("SequenceAt", {"s", place.number(1)}, "y");
     expect_refused(place, "has the place 1 in a sequence with 1");
 
+    // Each name of a chain has a sequence of its own.
+    sequence_maker chain;
+    chain.add_node("SequenceEmpty", {}, "s0");
+    for (int i = 0; i < 3000; ++i)
+        chain.add_node("SequenceInsert", {"s" + std::to_string(i), "x"}, "s" + std::to_string(i + 1));
+    chain.add_node("SequenceAt", {"s3000", chain.number(0)}, "y");
+    expect_refused(chain, "makes sequences of too many elements");
+
     sequence_maker taken;
     taken.add_node("SequenceConstruct", {"x"}, "s");
     taken.add_node("Relu", {"s"}, "y");

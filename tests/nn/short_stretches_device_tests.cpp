@@ -76,6 +76,19 @@ public:
         channels_[name] = filters;
         return name;
     }
+    // Of windows of 2 x 2, or of 3 x 3 where the size stays.
+    std::string transpose(const std::string& from, std::size_t filters, std::int64_t stride) {
+        const std::size_t window = stride == 1 ? 3 : 2;
+        const std::string name = "t" + std::to_string(++count_);
+        made_.body.constants.emplace(name + "f", numbers({channels_[from], filters, window, window}, 0.2f));
+        node convolution = make_node("ConvTranspose", {from, name + "f"}, {name});
+        convolution.attributes["pads"] = std::vector<std::int64_t>(4, stride == 1 ? 1 : 0);
+        convolution.attributes["strides"] = std::vector<std::int64_t>{stride, stride};
+        made_.body.nodes.push_back(convolution);
+        channels_[name] = filters;
+        return name;
+    }
+    node& last() { return made_.body.nodes.back(); }
     std::string add(std::string op, std::vector<std::string> inputs) {
         const std::string name = "v" + std::to_string(++count_);
         std::size_t channels = 0;
@@ -150,6 +163,50 @@ TEST_F(device_short_stretches, concatenations_and_groups_stay_near_f32) {
     const std::string by_channels = make.convolve(grouped, 128, 3, 1, 128);
     const std::string many = make.relu(make.convolve(by_channels, 128, 3, 1, 16));
     expect_near_f32(make.give(make.add("Concat", {fire, many})), pixels({2, 16, 14, 14}), 1);
+}
+
+// The convolution reads what the gate gives, and adds it: then both kernels are needed.
+TEST_F(device_short_stretches, gates_whose_reader_adds_them_stay_near_f32) {
+    for (const std::size_t side : {7u, 28u}) {
+        network_maker make({2, 64, side, side});
+        const std::string x = make.relu(make.convolve("x", 64, 1, 1));
+        const std::string gate = make.add("Sigmoid", {make.add("GlobalAveragePool", {x})});
+        const std::string gated = make.add("Mul", {x, gate});
+        const std::string sum = make.add("Add", {make.convolve(gated, 64, 1, 1), gated});
+        expect_near_f32(make.give(make.relu(sum)), pixels({2, 64, side, side}), 1);
+    }
+}
+
+// Steps of the same sizes that are carried out in other ways: transposed, and where tiles do not fit their places.
+TEST_F(device_short_stretches, steps_that_look_alike_stay_near_f32) {
+    for (const std::int64_t stride : {1, 2}) {
+        network_maker make({2, 16, 14, 14});
+        const std::string up = make.relu(make.transpose("x", 16, stride));
+        const std::string part = make.relu(make.convolve(up, 12, 3, 1));
+        const std::string same = make.relu(make.convolve(up, 16, 3, 1));
+        const std::string joined = make.add("Concat", {up, part, same});
+        const std::string again = make.relu(make.transpose(same, 16, 1));
+        const std::string parts = make.add("Concat", {make.relu(make.convolve(again, 12, 3, 1)), again});
+        expect_near_f32(make.give(make.add("Concat", {joined, parts})), pixels({2, 16, 14, 14}), 1);
+    }
+    network_maker make({2, 8, 14, 14});
+    const auto few = [&](const std::string& from, std::size_t channels) {
+        return make.relu(make.convolve(from, channels, 3, 1));
+    };
+    const std::string p = few("x", 8), r = few("x", 8);
+    const std::string first = make.add("Concat", {p, few("x", 4), r});
+    const std::string s = few(p, 8), t = few(r, 8);
+    const std::string second = make.add("Concat", {few("x", 4), s, t});
+    expect_near_f32(make.give(make.add("Add", {first, second})), pixels({2, 8, 14, 14}), 1);
+}
+
+// The window is in the padding: the result is the bias.
+TEST_F(device_short_stretches, convolutions_of_padding_stay_near_f32) {
+    network_maker make({2, 16, 14, 14});
+    const std::string mean = make.add("GlobalAveragePool", {make.relu(make.convolve("x", 16, 1, 1))});
+    const std::string padded = make.convolve(mean, 16, 1, 3);
+    make.last().attributes["pads"] = std::vector<std::int64_t>(4, 1);
+    expect_near_f32(make.give(make.relu(padded)), pixels({2, 16, 14, 14}), 1);
 }
 
 }  // namespace sluice::nn::short_stretches_device_tests

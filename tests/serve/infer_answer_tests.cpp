@@ -24,7 +24,7 @@ public:
     explicit typed_model(io::dtype type, bool is_text = false)
         : outputs_{{"y", type, std::vector{testing::of(2)}, is_text},
                    {"z", type, std::vector{testing::of(2)}, is_text}},
-          texts_(std::vector<std::string>{"plain", "\"q\"", ""}) {}
+          texts_(std::vector<std::string>{"plain", "\"q\"", "", std::string(1 << 20, 'l')}) {}
     const std::vector<nn::value_info>& outputs() const noexcept override { return outputs_; }
     const nn::text_codes& texts() const noexcept override { return texts_; }
     std::vector<nn::any_tensor> run(std::vector<nn::any_tensor>) const override {
@@ -74,6 +74,12 @@ TEST(infer_answer, codes_become_texts) {
     EXPECT_THAT(made.body, HasSubstr(R"("datatype":"BYTES","shape":[3],"data":["\"q\"","plain",""]})"));
     EXPECT_THAT(made.body, HasSubstr(R"("binary_data_size":13)"));
     EXPECT_EQ(made.body.substr(*made.json_bytes), std::string("\5\0\0\0plain\0\0\0\0", 13));
+}
+
+// A code is 8 bytes, whatever its text is.
+TEST(infer_answer, has_a_bound_for_its_texts) {
+    const std::vector<std::int64_t> long_ones(300, 3);
+    EXPECT_THROW(answer_of<std::int64_t>(io::dtype::i64, long_ones, {}, {}, true), refusal);
 }
 
 TEST(infer_answer, has_the_numbers_of_each_type) {

@@ -94,18 +94,20 @@ struct batch_plan::state {
             if (steps[i].what != image_work::convolve && !is_transposed) continue;
             const bool has_gate = i > 0 && !ways[i - 1].is_done && can_be_gated(steps[i - 1], steps[i]);
             const step_key key = key_of(steps[i], images, type, has_gate);
-            // Keys are of what libraries do, which transposed convolutions are not.
-            auto found = is_transposed ? known.end() : known.find(key);
-            if (found == known.end()) {
+            // Keys are of what libraries do, which transposed convolutions are not: these share nothing.
+            const auto found = known.find(key);
+            if (!is_transposed && found != known.end()) {
+                ways[i] = found->second;
+            } else {
                 const auto begin = clock::now();
                 std::vector<convolution_way> all = ways_of(key, steps[i], images, type, libraries, is_late());
                 const auto between = clock::now();
                 const double apart = has_gate ? time_of_gate(i - 1, trials, call) : 0;
-                found = known.insert_or_assign(key, best_of(std::move(all), steps[i], trials, call, apart)).first;
+                ways[i] = best_of(std::move(all), steps[i], trials, call, apart);
+                if (!is_transposed) known.emplace(key, ways[i]);
                 finding += between - begin;
                 trying += clock::now() - between;
             }
-            ways[i] = found->second;
             if (ways[i].is_gated) ways[i - 1].is_done = true;
             workspace_bytes = std::max(workspace_bytes, ways[i].workspace_bytes());
         }

@@ -1,28 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a step of an image batch does last with each element (its curve, then its bounds), and how kernels convert them.
+// What a step of an image batch does last with each element: its curve, then its bounds.
 #pragma once
 
 #include <cmath>
 
 #include "kernels/channels_last/image_program.hpp"
-#include "sluice/base/half.hpp"
+#include "kernels/widened.hpp"
 #include "sluice/base/kernel.hpp"
 #include "sluice/kernels/detail/elements.hpp"
 
 namespace sluice::kernels {
 inline namespace SLUICE_LAUNCH_ABI {
-
-// Conversions by one instruction.
-SLUICE_KERNEL inline float widened(half x) {
-#if defined(__CUDA_ARCH__)
-    float made;
-    asm("cvt.f32.f16 %0, %1;" : "=f"(made) : "h"(x.bits()));
-    return made;
-#else
-    return x;
-#endif
-}
-SLUICE_KERNEL inline float widened(bfloat16 x) { return x; }
 
 template <typename T>
 SLUICE_KERNEL T narrowed(float x) {

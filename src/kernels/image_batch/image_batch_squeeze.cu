@@ -210,7 +210,8 @@ bool is_mean(const image_step& step) {
 bool follows(const image_step& step, const image_step& before) {
     const filter_form form = filter_form_of(step);
     return step.what == image_work::convolve && step.groups == 1 && !step.has_also && step.in.height == 1 &&
-           step.in.width == 1 && step.window.size.height == 1 && step.window.size.width == 1 && step.out.height == 1 &&
+           step.in.width == 1 && step.window.size.height == 1 && step.window.size.width == 1 &&
+           step.window.before.height == 0 && step.window.before.width == 0 && step.out.height == 1 &&
            step.out.width == 1 && step.from.first == before.to.first && form.channels == step.in.channels &&
            step.in.channels == before.out.channels && form.filters == step.out.channels && form.channels % 8 == 0 &&
            step.out.channels <= most_squeezed_channels;

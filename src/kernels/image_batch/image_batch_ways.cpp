@@ -130,13 +130,15 @@ bool can_be_gated(const image_step& multiplication, const image_step& convolutio
            multiplication.only_next_reads && !multiplication.curve && !multiplication.has_bounds &&
            multiplication.out == multiplication.in && convolution.from.first == multiplication.to.first &&
            convolution.in == multiplication.out && multiplication.also.first % 8 == 0 &&
+           !(convolution.has_also && convolution.also.first == multiplication.to.first) &&
            multiplication.also.image % 8 == 0 && !convolution_tiles_for(convolution).empty() &&
            !convolution_tiles_for(with_input(convolution, multiplication)).empty();
 }
 
 step_key key_of(const image_step& step, std::size_t images, short_type type, bool has_gate) {
     const bool has_other_end = step.curve || (step.has_bounds && !has_relu(step));
-    return {product_of(step, images, type), convolution_of(step, images, type, true), has_other_end, has_gate};
+    return {product_of(step, images, type), convolution_of(step, images, type, true), has_other_end, has_gate,
+            !convolution_tiles_for(step).empty()};
 }
 
 std::vector<convolution_way> ways_of(const step_key& key, const image_step& step, std::size_t images, short_type type,

@@ -45,13 +45,14 @@ struct convolution_way {
 bool has_relu(const image_step& step);
 
 // What the libraries are asked for: a product where the step is one, and a convolution with its end; whether a kernel
-// follows them, for an end that they do not have; and whether the step has a gate (can_be_gated). Two steps with equal
-// keys are carried out in the same way.
-using step_key = std::tuple<std::optional<cuda::pixel_product>, std::optional<cuda::fused_convolution>, bool, bool>;
+// follows them, for an end that they do not have; whether the step has a gate (can_be_gated); and whether tiles fit
+// where it reads and writes. Two steps with equal keys are carried out in the same way.
+using step_key =
+    std::tuple<std::optional<cuda::pixel_product>, std::optional<cuda::fused_convolution>, bool, bool, bool>;
 step_key key_of(const image_step& step, std::size_t images, short_type type, bool has_gate);
 
 // Whether a kernel can carry out both: a multiplication by one pixel of each image, and the convolution after it, which
-// alone reads its result.
+// alone reads its result, and does not add it too.
 bool can_be_gated(const image_step& multiplication, const image_step& convolution);
 
 // The ways that may be tried. `is_late`: there is no more time for trials, so only the libraries' first proposals.

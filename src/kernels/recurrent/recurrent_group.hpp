@@ -13,7 +13,7 @@
 #include <type_traits>
 
 #include "kernels/recurrent/recurrent_layer.hpp"
-#include "sluice/base/half.hpp"
+#include "kernels/widened.hpp"
 #include "sluice/base/kernel.hpp"
 
 namespace sluice::kernels {
@@ -29,22 +29,10 @@ inline constexpr unsigned lanes_of_warp = 32;
 
 // --- numbers -------------------------------------------------------------------------------------------------------
 
-SLUICE_KERNEL inline float recurrent_number(float x) { return x; }
-SLUICE_KERNEL inline float recurrent_number(bfloat16 x) { return x; }
-SLUICE_KERNEL inline float recurrent_number(half x) {
-#if defined(__CUDA_ARCH__)
-    float made;
-    asm("cvt.f32.f16 %0, %1;" : "=f"(made) : "h"(x.bits()));
-    return made;
-#else
-    return x;
-#endif
-}
-
 // As a state of this type is kept.
 template <typename T>
 SLUICE_KERNEL float recurrent_rounded(float x) {
-    return recurrent_number(T(x));
+    return widened(T(x));
 }
 
 // Four numbers that are read at once.
@@ -128,9 +116,7 @@ struct recurrent_input {
     T product, input_bias, state_bias;
 
     SLUICE_KERNEL static recurrent_input none() { return {T(0.0f), T(0.0f), T(0.0f)}; }
-    SLUICE_KERNEL float sum() const {
-        return recurrent_number(product) + (recurrent_number(input_bias) + recurrent_number(state_bias));
-    }
+    SLUICE_KERNEL float sum() const { return widened(product) + (widened(input_bias) + widened(state_bias)); }
 };
 
 template <typename T, recurrent_kind Kind, unsigned Rows>
@@ -152,7 +138,7 @@ struct recurrent_group {
 
     SLUICE_KERNEL float state_at(const void* from, std::size_t row, std::size_t unit) const {
         if (from == nullptr || first_row + row >= call.batch || unit >= call.hidden) return 0;
-        return recurrent_number(
+        return widened(
             typed(from)[direction * call.state_of_direction + (first_row + row) * call.state_of_batch + unit]);
     }
     SLUICE_KERNEL std::uint32_t length_at(std::size_t row) const {
@@ -205,7 +191,7 @@ struct recurrent_group {
         return typed(call.bias)[((direction * 2 + side) * gates + gate) * call.hidden + first_unit + unit];
     }
     SLUICE_KERNEL float peephole_at(std::size_t unit, std::size_t gate) const {
-        return recurrent_number(typed(call.peepholes)[(direction * 3 + gate) * call.hidden + first_unit + unit]);
+        return widened(typed(call.peepholes)[(direction * 3 + gate) * call.hidden + first_unit + unit]);
     }
 
     // --- a pass ---
@@ -243,7 +229,7 @@ struct recurrent_group {
                 SLUICE_RECURRENT_UNROLL
                 for (unsigned i = 0; i < Rows * 4; ++i) {
                     float& sum = sums[i / 4 * slots + gate];
-                    sum = std::fma(recurrent_number(weight.at[i % 4]), four[i / 4].at[i % 4], sum);
+                    sum = std::fma(widened(weight.at[i % 4]), four[i / 4].at[i % 4], sum);
                 }
             }
         }

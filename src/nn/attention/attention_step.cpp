@@ -104,10 +104,9 @@ struct attention_step::found_call {
 
 attention_step::attention_step(prepared_graph steps, attention_recipe recipe, precision what, std::uint32_t host_inputs,
                                std::vector<bool> narrow_inputs, bool gives_narrow)
-    : joined_steps(std::move(steps)),
+    : joined_steps(std::move(steps), std::move(narrow_inputs)),
       recipe_(std::move(recipe)),
       what_(what),
-      narrow_inputs_(std::move(narrow_inputs)),
       gives_narrow_(gives_narrow),
       rounded_inputs_(body().inputs.size(), rounds()),
       definition_{.name = "Attention",
@@ -136,30 +135,6 @@ bool attention_step::rounds_input(std::size_t input) const { return rounded_inpu
 std::shared_ptr<const attention_step> attention_step::narrowed(std::vector<bool> inputs, bool gives_narrow) const {
     return std::make_shared<const attention_step>(body(), recipe_, what_, definition_.host_inputs, std::move(inputs),
                                                   gives_narrow);
-}
-
-void attention_step::widen(const std::filesystem::path& path, execution_context* context,
-                           std::vector<any_tensor>& inputs) const {
-    if (narrow_inputs_.empty()) return;
-    const io::dtype type = what_ == precision::f16 ? io::dtype::f16 : io::dtype::bf16;
-    for (std::size_t i = 0; i < inputs.size(); ++i) {
-        if (!narrow_inputs_[i] || inputs[i].type() != type) continue;
-        if (context == nullptr) {
-            inputs[i] = any_tensor::of_shape(io::dtype::f32, inputs[i].shape());
-            continue;
-        }
-        const operators::run_environment environment{
-            .path = &path, .command_name = definition_.name, .context = context, .run_graph = {}};
-        const step& last = body().steps.back();
-        std::vector<any_tensor> outputs(1);
-        operators::node_call call(environment, *last.from, last.position, last.opset, operators::place::device, inputs,
-                                  outputs);
-        const any_tensor wide = call.make(io::dtype::f32, inputs[i].shape());
-        operators::expression e(call);
-        e.give(wide, e.input(inputs[i]));
-        e.run();
-        inputs[i] = wide;
-    }
 }
 
 // Mul or Div by one number.

@@ -37,7 +37,7 @@ struct attention_recipe {
 class attention_step : public joined_steps {
 public:
     // `host_inputs`: bits of the body's inputs that are needed in host memory.
-    // `narrow_inputs`: inputs that are f32 for the steps and come in 16 bits; none where it is empty.
+    // `narrow_inputs`: see joined_steps.
     attention_step(prepared_graph body, attention_recipe recipe, precision what, std::uint32_t host_inputs,
                    std::vector<bool> narrow_inputs = {}, bool gives_narrow = false);
 
@@ -53,8 +53,6 @@ public:
 
     std::optional<std::vector<any_tensor>> submit(const std::filesystem::path& path, execution_context& context,
                                                   std::span<const any_tensor> inputs) const override;
-    void widen(const std::filesystem::path& path, execution_context* context,
-               std::vector<any_tensor>& inputs) const override;
 
 private:
     struct seen;
@@ -67,7 +65,6 @@ private:
 
     const attention_recipe recipe_;
     const precision what_;
-    const std::vector<bool> narrow_inputs_;
     const bool gives_narrow_;
     std::vector<bool> rounded_inputs_;  // of the body
     const operators::definition definition_;

@@ -91,10 +91,14 @@ void keep_values_narrow(prepared_graph& in) {
             made->rounded->stays_narrow = true;
             each.layers = std::move(made);
         }
-        // What a norm gives in 16 bits has no other name.
-        if (const auto* const norm = dynamic_cast<const residual_norm_step*>(each.stretch.get());
-            norm != nullptr && norm->gives_narrow()) {
-            is_narrow[each.outputs.back()] = true;
+        if (const auto* const norm = dynamic_cast<const residual_norm_step*>(each.stretch.get())) {
+            // What a norm gives in 16 bits has no other name.
+            if (norm->gives_narrow()) is_narrow[each.outputs.back()] = true;
+            std::vector<bool> inputs;
+            for (const slot one : each.inputs) inputs.push_back(is_narrow[one]);
+            const auto made = norm->narrowed(std::move(inputs));
+            each.what = &made->definition();
+            each.stretch = made;
         }
     }
 }

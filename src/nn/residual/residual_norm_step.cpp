@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <utility>
 
-#include "nn/operators/expression.hpp"
 #include "nn/operators/residual_norm.hpp"
 #include "nn/passes/steps.hpp"
 #include "sluice/runtime/execution_context.hpp"
@@ -13,10 +12,6 @@ namespace sluice::nn::detail {
 namespace {
 
 using operators::lengths;
-
-bool is_number_type(io::dtype type) {
-    return type == io::dtype::f32 || type == io::dtype::f16 || type == io::dtype::bf16;
-}
 
 // Calls function(call) with a call of the last step, on the device.
 template <typename Function>
@@ -33,8 +28,9 @@ void with_call(const prepared_graph& body, const std::filesystem::path& path, ex
 
 }  // namespace
 
-residual_norm_step::residual_norm_step(prepared_graph steps, const residual_outputs& outputs)
-    : joined_steps(std::move(steps)),
+residual_norm_step::residual_norm_step(prepared_graph steps, const residual_outputs& outputs,
+                                       std::vector<bool> narrow_inputs)
+    : joined_steps(std::move(steps), std::move(narrow_inputs)),
       outputs_(outputs),
       definition_{.name = "LayerNormalization",
                   .least_inputs = 2,
@@ -51,13 +47,21 @@ std::optional<std::vector<any_tensor>> residual_norm_step::submit(const std::fil
                                                                   execution_context& context,
                                                                   std::span<const any_tensor> inputs) const {
     const step &sum = body().steps[0], &norm = body().steps[1];
-    const auto value = [&](slot one) -> const any_tensor& {
-        return inputs[static_cast<std::size_t>(std::ranges::find(body().inputs, one) - body().inputs.begin())];
+    const auto place = [&](slot one) {
+        return static_cast<std::size_t>(std::ranges::find(body().inputs, one) - body().inputs.begin());
+    };
+    const auto value = [&](slot one) -> const any_tensor& { return inputs[place(one)]; };
+    // The results are f32: an addend of a model in 16 bits is left to the steps.
+    const auto is_f32_for_steps = [&](slot one) {
+        const io::dtype type = value(one).type();
+        return type == io::dtype::f32 ||
+               (comes_narrow(place(one)) && (type == io::dtype::f16 || type == io::dtype::bf16));
     };
     const any_tensor &a = value(sum.inputs[0]), &b = value(sum.inputs[1]), &scale = value(norm.inputs[1]);
     const any_tensor bias = norm.inputs.size() > 2 ? value(norm.inputs[2]) : any_tensor();
-    const bool fits = a.shape() == b.shape() && !a.shape().empty() && a.elements() != 0 && is_number_type(a.type()) &&
-                      is_number_type(b.type()) && a.is_on_device() && b.is_on_device() && scale.is_on_device();
+    const bool fits = a.shape() == b.shape() && !a.shape().empty() && a.elements() != 0 &&
+                      is_f32_for_steps(sum.inputs[0]) && is_f32_for_steps(sum.inputs[1]) && a.is_on_device() &&
+                      b.is_on_device() && scale.is_on_device();
     if (!fits) return {};
     const lengths row{a.shape().back()};
     const bool is_scaled = scale.type() == io::dtype::f32 && scale.shape() == row &&
@@ -74,22 +78,8 @@ std::optional<std::vector<any_tensor>> residual_norm_step::submit(const std::fil
     return made;
 }
 
-void residual_norm_step::widen(const std::filesystem::path& path, execution_context* context,
-                               std::vector<any_tensor>& inputs) const {
-    for (std::size_t i = 0; i < inputs.size(); ++i) {
-        if (!is_addend(i) || inputs[i].type() == io::dtype::f32 || !is_number_type(inputs[i].type())) continue;
-        if (context == nullptr) {
-            inputs[i] = any_tensor::of_shape(io::dtype::f32, inputs[i].shape());
-            continue;
-        }
-        with_call(body(), path, *context, inputs, [&](operators::node_call& in) {
-            const any_tensor wide = in.make(io::dtype::f32, inputs[i].shape());
-            operators::expression e(in);
-            e.give(wide, e.input(inputs[i]));
-            e.run();
-            inputs[i] = wide;
-        });
-    }
+std::shared_ptr<const residual_norm_step> residual_norm_step::narrowed(std::vector<bool> inputs) const {
+    return std::make_shared<const residual_norm_step>(body(), outputs_, std::move(inputs));
 }
 
 }  // namespace sluice::nn::detail

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <filesystem>
+#include <memory>
 #include <optional>
 #include <span>
 #include <vector>
@@ -23,7 +24,8 @@ class residual_norm_step : public joined_steps {
 public:
     // The body is the two steps. Its outputs are those that are wanted, in this order; in place of the narrow one it
     // has the normalized sum once more.
-    residual_norm_step(prepared_graph body, const residual_outputs& outputs);
+    // `narrow_inputs`: see joined_steps.
+    residual_norm_step(prepared_graph body, const residual_outputs& outputs, std::vector<bool> narrow_inputs = {});
 
     const operators::definition& definition() const noexcept { return definition_; }
     bool gives_narrow() const noexcept { return outputs_.narrow.has_value(); }  // as the last output
@@ -32,8 +34,8 @@ public:
 
     std::optional<std::vector<any_tensor>> submit(const std::filesystem::path& path, execution_context& context,
                                                   std::span<const any_tensor> inputs) const override;
-    void widen(const std::filesystem::path& path, execution_context* context,
-               std::vector<any_tensor>& inputs) const override;
+    // The same with these inputs in 16 bits.
+    std::shared_ptr<const residual_norm_step> narrowed(std::vector<bool> inputs) const;
 
 private:
     const residual_outputs outputs_;

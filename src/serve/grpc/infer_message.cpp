@@ -169,7 +169,7 @@ private:
 
     std::span<const std::byte> codes_of(const input_tensor& from, const region_parameters& region) {
         const std::string where = tensor_words("input", from.name);
-        if (!to_.decoded) to_.decoded = std::make_unique<decoded_elements>();
+        if (!to_.decoded) to_.decoded = std::make_unique<charged_memory>();
         const std::size_t bytes = bytes_of_codes(from.shape, where);
         const auto room = [&](std::size_t elements_at_least) {
             if (bytes / sizeof(std::int64_t) > elements_at_least)
@@ -202,7 +202,7 @@ private:
             return to_.shared->read(shared_memory_, region, where());
         }
         if (head_.raw_contents == 0) {
-            if (!to_.decoded) to_.decoded = std::make_unique<decoded_elements>();
+            if (!to_.decoded) to_.decoded = std::make_unique<charged_memory>();
             return from.contents.read(type, *to_.decoded, shared_memory_.budget, where);
         }
         if (!from.contents.is_empty())
@@ -250,20 +250,6 @@ private:
 };
 
 }  // namespace
-
-decoded_elements::~decoded_elements() {
-    blocks_.clear();
-    if (budget_) budget_->give(charged_);
-}
-
-std::span<std::byte> decoded_elements::add(const std::shared_ptr<request_budget>& budget, std::size_t bytes) {
-    if (budget) {
-        if (!budget->take(bytes)) throw refusal(refusal_kind::unavailable, "the memory for requests is in use");
-        budget_ = budget;
-        charged_ += bytes;
-    }
-    return blocks_.emplace_back(bytes);
-}
 
 infer_head read_infer_head(std::span<const std::byte> from) {
     infer_head head;

@@ -11,10 +11,10 @@
 #include <string_view>
 #include <vector>
 
+#include "serve/charged_memory.hpp"
 #include "serve/shared_tensors.hpp"
 #include "sluice/nn/model.hpp"
 #include "sluice/nn/text_codes.hpp"
-#include "sluice/serve/request_budget.hpp"
 #include "sluice/serve/tensor_view.hpp"
 
 namespace sluice::serve {
@@ -23,23 +23,6 @@ namespace sluice::serve {
 struct infer_head {
     std::string_view model_name, model_version, id;
     std::size_t raw_contents = 0;  // how many there are
-};
-
-// Elements that are not in the message as a tensor has them: numbers of variable length, or in several parts.
-class decoded_elements {
-public:
-    decoded_elements() = default;
-    decoded_elements(const decoded_elements&) = delete;  // inputs are in it
-    decoded_elements& operator=(const decoded_elements&) = delete;
-    ~decoded_elements();
-
-    // Throws refusal (unavailable) where the memory for requests is in use. `budget` may be empty: nothing counts.
-    std::span<std::byte> add(const std::shared_ptr<request_budget>& budget, std::size_t bytes);
-
-private:
-    std::vector<std::vector<std::byte>> blocks_;
-    std::shared_ptr<request_budget> budget_;
-    std::size_t charged_ = 0;
 };
 
 struct infer_message {
@@ -51,10 +34,12 @@ struct infer_message {
     std::vector<tensor_view> inputs;     // in the model's order; in the message, in `decoded` or in `shared`
     std::vector<chosen_output> outputs;  // in the request's order
     std::optional<std::chrono::microseconds> timeout;
-    std::size_t priority = 0;                   // 0: none is named
-    bool says_final = false;                    // of a stream: the answer says that it is the last for its request
-    std::unique_ptr<decoded_elements> decoded;  // empty: all elements are where they were
-    std::unique_ptr<shared_tensors> shared;     // empty: no input is in shared memory
+    std::size_t priority = 0;  // 0: none is named
+    bool says_final = false;   // of a stream: the answer says that it is the last for its request
+    // Elements that are not in the message as a tensor has them: numbers of variable length, or in several parts, and
+    // codes of texts. Empty: all are where they were.
+    std::unique_ptr<charged_memory> decoded;
+    std::unique_ptr<shared_tensors> shared;  // empty: no input is in shared memory
 };
 
 // Throws refusal (bad_request) for a message that is none.

@@ -209,7 +209,7 @@ void contents_reader::each_chunk(std::uint32_t number, const Take& take) const {
     }
 }
 
-std::span<const std::byte> contents_reader::read_whole(io::dtype type, decoded_elements& to,
+std::span<const std::byte> contents_reader::read_whole(io::dtype type, charged_memory& to,
                                                        const std::shared_ptr<request_budget>& budget,
                                                        std::int64_t& beyond, bool& is_beyond) const {
     const std::uint32_t number = field_of(type);

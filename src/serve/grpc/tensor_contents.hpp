@@ -10,6 +10,7 @@
 #include <span>
 #include <string>
 
+#include "serve/charged_memory.hpp"
 #include "serve/grpc/wire_reader.hpp"
 #include "sluice/io/dtype.hpp"
 #include "sluice/nn/text_codes.hpp"
@@ -17,8 +18,6 @@
 #include "sluice/serve/tensor_view.hpp"
 
 namespace sluice::serve {
-
-class decoded_elements;
 
 class contents_reader {
 public:
@@ -37,7 +36,7 @@ public:
     // refusal (unavailable), where the memory for requests is in use. `where` gives "input 'x'"; it is called for a
     // refusal only.
     template <typename Where>
-    std::span<const std::byte> read(io::dtype type, decoded_elements& to, const std::shared_ptr<request_budget>& budget,
+    std::span<const std::byte> read(io::dtype type, charged_memory& to, const std::shared_ptr<request_budget>& budget,
                                     const Where& where) const {
         if (const char* const wrong = why_wrong(type)) refuse(type, wrong, where());
         std::int64_t beyond = 0;
@@ -66,7 +65,7 @@ private:
     const char* why_wrong(io::dtype type) const;
     [[noreturn]] void refuse(io::dtype type, const char* field, const std::string& where) const;
     [[noreturn]] static void refuse_beyond(io::dtype type, std::int64_t element, const std::string& where);
-    std::span<const std::byte> read_whole(io::dtype type, decoded_elements& to,
+    std::span<const std::byte> read_whole(io::dtype type, charged_memory& to,
                                           const std::shared_ptr<request_budget>& budget, std::int64_t& beyond,
                                           bool& is_beyond) const;
     template <typename Take>

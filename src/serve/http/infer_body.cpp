@@ -198,7 +198,6 @@ private:
         if (!found.region.is_empty()) {
             if (found.data || found.binary_size)
                 refuse(where + " is in shared memory, but has 'data' or 'binary_data_size' too");
-            if (inputs_[index].is_text) refuse(where + " is text, which is not read from shared memory");
             return take_elements(index, to_.shared->read(shared_memory_, found.region, where), where);
         }
         if (found.data.has_value() == found.binary_size.has_value()) {
@@ -206,31 +205,25 @@ private:
                                        : " has neither 'data' nor the parameter 'binary_data_size'"));
         }
         if (found.binary_size) return take_elements(index, take_binary(*found.binary_size, where), where);
-        begin_numbers(index);
+        to_.numbers.resize((to_.numbers.size() + 15) / 16 * 16);
+        numbers_at_[index] = to_.numbers.size();
         if (inputs_[index].is_text) return append_codes(to_.numbers, to.shape, *found.data, texts_, where);
         append_numbers(to_.numbers, to.type, to.shape, *found.data, where);
-    }
-
-    void begin_numbers(std::size_t input) {
-        to_.numbers.resize((to_.numbers.size() + 15) / 16 * 16);
-        numbers_at_[input] = to_.numbers.size();
     }
 
     // Elements that are not JSON.
     void take_elements(std::size_t input, std::span<const std::byte> elements, const std::string& where) {
         tensor_view& to = to_.inputs[input];
-        if (!inputs_[input].is_text) {
-            to.bytes = elements;
-            numbers_at_[input] = is_elsewhere;
-            return;
-        }
+        numbers_at_[input] = is_elsewhere;
+        to.bytes = elements;
+        if (!inputs_[input].is_text) return;
         // Each text takes 4 bytes at least, so what comes bounds what is made.
         const std::size_t bytes = bytes_of_codes(to.shape, where);
         if (bytes / 2 > elements.size())
             refuse(where + ": the shape " + to_string(to.shape) + " has more elements than the data");
-        begin_numbers(input);
-        to_.numbers.resize(numbers_at_[input] + bytes);
-        write_codes(std::span(to_.numbers).subspan(numbers_at_[input]), elements, texts_, to.shape, where);
+        const std::span<std::byte> codes = to_.codes->add(shared_memory_.budget, bytes);
+        write_codes(codes, elements, texts_, to.shape, where);
+        to.bytes = codes;
     }
 
     tensor_shape read_shape(dom::array from, const std::string& where) {
@@ -343,6 +336,7 @@ void infer_body::clear() noexcept {
     if (numbers.capacity() > kept_json_bytes) std::vector<std::byte>().swap(numbers);
     numbers.clear();
     shared->clear();
+    codes->clear();
 }
 
 struct infer_body_reader::parser {

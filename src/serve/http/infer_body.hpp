@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "serve/charged_memory.hpp"
 #include "serve/shared_tensors.hpp"
 #include "sluice/nn/model.hpp"
 #include "sluice/nn/text_codes.hpp"
@@ -33,6 +34,7 @@ struct infer_body {
     std::size_t priority = 0;        // 0: none is named
     std::vector<std::byte> numbers;  // those that were JSON
     std::unique_ptr<shared_tensors> shared = std::make_unique<shared_tensors>();
+    std::unique_ptr<charged_memory> codes = std::make_unique<charged_memory>();  // of texts that were not JSON
 
     void clear() noexcept;
 };
