@@ -1,12 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "sluice/async/detail/item_threads.hpp"
 
+#include <algorithm>
+
 #include "sluice/base/error.hpp"
 
 namespace sluice::detail {
 namespace {
 
 thread_local item_threads::entry* innermost = nullptr;
+thread_local wait_for_start* innermost_wait = nullptr;
 
 [[noreturn]] void refuse(std::string_view operation) {
     throw error(errc::invalid_argument,
@@ -28,27 +31,50 @@ item_threads::entry::~entry() {
     if (!of_.is_own_thread()) of_.inside_.fetch_sub(1);
 }
 
-item_threads* item_threads::of_this_thread(const executor* runs) noexcept {
-    for (const entry* each = innermost; runs != nullptr && each != nullptr; each = each->outer_) {
-        if (each->of_.of_ == runs) return &each->of_;
+item_threads::entry* item_threads::entry_of_this_thread(const executor* runs) noexcept {
+    entry* outermost = nullptr;
+    for (entry* each = innermost; runs != nullptr && each != nullptr; each = each->outer_) {
+        if (each->of_.of_ == runs) outermost = each;
     }
-    return nullptr;
+    return outermost;
 }
 
-task_wait::task_wait(const executor* runs, std::string_view operation) : at_(item_threads::of_this_thread(runs)) {
-    if (at_ == nullptr) return;
-    if (at_->waiting_.fetch_add(1) + 1 < at_->inside_.load()) return;
-    at_->waiting_.fetch_sub(1);
-    refuse(operation);
+// Of threads that begin at the same time, each sees those that were counted before it: the last one is refused.
+void item_threads::entry::begin_wait(std::string_view operation) {
+    if (waits_ == 0 && of_.waiting_.fetch_add(1) + 1 >= of_.inside_.load()) {
+        of_.waiting_.fetch_sub(1);
+        refuse(operation);
+    }
+    ++waits_;
+}
+
+void item_threads::entry::end_wait() noexcept {
+    if (--waits_ == 0) of_.waiting_.fetch_sub(1);
+}
+
+task_wait::task_wait(const executor* runs, std::string_view operation) : at_(item_threads::entry_of_this_thread(runs)) {
+    if (at_ != nullptr) at_->begin_wait(operation);
 }
 
 task_wait::~task_wait() {
-    if (at_ != nullptr) at_->waiting_.fetch_sub(1);
+    if (at_ != nullptr) at_->end_wait();
 }
 
-void require_other_thread(const executor* runs, std::string_view operation) {
-    const item_threads* const at = item_threads::of_this_thread(runs);
-    if (at != nullptr && !at->is_another_free()) refuse(operation);
+wait_for_start::wait_for_start() noexcept : outer_(innermost_wait) { innermost_wait = this; }
+
+wait_for_start::~wait_for_start() {
+    innermost_wait = outer_;
+    for (item_threads::entry* const each : at_) each->end_wait();
 }
+
+void wait_for_start::add(const executor* runs, std::string_view operation) {
+    item_threads::entry* const at = item_threads::entry_of_this_thread(runs);
+    if (at == nullptr || std::ranges::find(at_, at) != at_.end()) return;
+    at_.reserve(at_.size() + 1);
+    at->begin_wait(operation);
+    at_.push_back(at);
+}
+
+void require_other_thread(const executor* runs, std::string_view operation) { innermost_wait->add(runs, operation); }
 
 }  // namespace sluice::detail

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "sluice/async/run_loop.hpp"
 
+#include "sluice/async/detail/thread_duty.hpp"
+
 namespace sluice {
 
 void run_loop::post(work_item& item) noexcept {
@@ -22,6 +24,7 @@ bool run_loop::run_one() noexcept {
     lock.unlock();
     if (item) {
         const detail::item_threads::entry here(threads_);
+        const detail::start_without_wait others_wait;  // a sync_wait around this does not wait for what the item starts
         item->run();
     }
     return item != nullptr;
@@ -33,6 +36,7 @@ std::size_t run_loop::run_pending() noexcept {
         return detail::work_queue(std::move(posted_));
     }();
     const detail::item_threads::entry here(threads_);
+    const detail::start_without_wait others_wait;
     std::size_t count = 0;
     for (work_item* item = pending.pop(); item; item = pending.pop()) {
         item->run();

@@ -7,6 +7,7 @@
 #include <chrono>
 #include <latch>
 #include <memory>
+#include <set>
 #include <thread>
 
 #include "sluice/async/resume_on.hpp"
@@ -99,6 +100,111 @@ TEST(last_thread, of_a_pool_cannot_wait_for_a_coroutine_that_would_continue_ther
         co_return refusal_of([&] { sync_wait(waits()); });
     };
     EXPECT_EQ(spawn(spawns(), pool).get(), errc::invalid_argument);
+}
+
+// One of two threads waits in sync_wait for a coroutine that needs the other one, which waits for a task: whichever
+// comes second is refused.
+TEST(last_thread, of_a_pool_cannot_wait_for_a_task_of_it_while_the_other_one_is_in_sync_wait_for_their_pool) {
+    for (const auto ahead : {0ms, 20ms}) {
+        thread_pool pool(2);
+        std::latch both(2);
+        std::atomic<bool> waits{false};
+        auto holds = [&]() -> task<errc> {  // the thread that the other one needs
+            both.arrive_and_wait();
+            while (!waits) std::this_thread::sleep_for(1ms);
+            std::this_thread::sleep_for(ahead);
+            auto inner = spawn(one(), pool);
+            co_return refusal_of([&] { std::move(inner).get(); });
+        };
+        auto sleeps = [&]() -> task<errc> {
+            both.arrive_and_wait();
+            auto needs = [&]() -> task<int> {
+                auto inner = spawn(one(), pool);
+                waits = true;
+                co_return co_await std::move(inner);
+            };
+            co_return refusal_of([&] { sync_wait(needs()); });
+        };
+        auto first = spawn(holds(), pool);
+        auto second = spawn(sleeps(), pool);
+        const std::set refused{std::move(first).get(), std::move(second).get()};
+        EXPECT_EQ(refused, (std::set{errc{}, errc::invalid_argument}));
+    }
+}
+
+// As long as the coroutine has not ended: it may need the pool again, as it does here.
+TEST(last_thread, of_a_pool_cannot_wait_for_a_task_of_it_within_a_coroutine_of_a_sync_wait_there) {
+    thread_pool pool(2);
+    auto continues_there = [&]() -> task<errc> {
+        co_await resume_on(pool);
+        auto inner = spawn(one(), pool);
+        co_return refusal_of([&] { std::move(inner).get(); });
+    };
+    auto waits = [&]() -> task<errc> { co_return sync_wait(continues_there()); };
+    EXPECT_EQ(spawn(waits(), pool).get(), errc::invalid_argument);
+}
+
+TEST(last_thread, all_but_the_last_free_thread_can_be_in_sync_wait_for_their_pool) {
+    for (int round = 0; round < 200; ++round) {
+        thread_pool pool(3);
+        std::latch all(3);
+        std::atomic<int> refused{0}, ended{0};
+        auto body = [&]() -> task<> {
+            all.arrive_and_wait();  // no thread is left that could have run the coroutines
+            try {
+                ended += sync_wait(one_on(pool));
+            } catch (const error& refusal) {
+                EXPECT_EQ(refusal.code(), errc::invalid_argument);
+                ++refused;
+            }
+            co_return;
+        };
+        auto first = spawn(body(), pool), second = spawn(body(), pool), third = spawn(body(), pool);
+        std::move(first).get();
+        std::move(second).get();
+        std::move(third).get();
+        EXPECT_GE(ended, 1);
+        ASSERT_EQ(ended + refused, 3);
+    }
+}
+
+// A thread counts once, and only while it waits for something of its executor.
+TEST(last_thread, of_a_pool_beside_one_that_waits_for_others_may_wait_for_a_task_of_it) {
+    thread_pool pool(2), other(1);
+    std::latch both(2);
+    std::atomic<bool> may_end{false};
+    auto elsewhere = [&]() -> task<int> {
+        while (!may_end) std::this_thread::sleep_for(1ms);
+        co_return 1;
+    };
+    auto waits = [&]() -> task<int> {
+        both.arrive_and_wait();
+        auto needs = [&]() -> task<int> {
+            auto inner = spawn(elsewhere(), other);
+            co_return co_await std::move(inner);
+        };
+        co_return sync_wait(needs());
+    };
+    auto goes_on = [&]() -> task<errc> {
+        both.arrive_and_wait();
+        std::this_thread::sleep_for(20ms);  // the other thread sleeps by now
+        auto inner = spawn(one(), pool);
+        may_end = true;
+        co_return refusal_of([&] { std::move(inner).get(); });
+    };
+    auto first = spawn(waits(), pool);
+    auto second = spawn(goes_on(), pool);
+    EXPECT_EQ(std::move(second).get(), errc{});
+    EXPECT_EQ(std::move(first).get(), 1);
+    auto twice = [&]() -> task<int> {
+        auto a = spawn(one(), pool), b = spawn(one(), pool);
+        auto needs = [&]() -> task<int> {
+            const int first_one = co_await std::move(a);
+            co_return first_one + co_await std::move(b);
+        };
+        co_return sync_wait(needs());
+    };
+    EXPECT_EQ(spawn(twice(), pool).get(), 2);
 }
 
 TEST(last_thread, of_a_pool_that_has_just_begun_is_not_the_last_one_where_it_has_two) {

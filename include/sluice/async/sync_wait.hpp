@@ -7,7 +7,8 @@
 // rvalue reference is returned as a value. Must not be called on a thread that the awaitable needs in order to
 // continue. On a runtime's completion thread, a worker thread of a device, or the last free thread of an executor, what
 // the awaitable awaits there throws errc::invalid_argument if it would need that thread; after the awaitable has
-// continued on another thread, that is not checked. On the thread of a simulator it runs the simulated devices
+// continued on another thread, that is not checked. A thread of an executor that the awaitable has awaited counts as
+// not free until the awaitable is complete. On the thread of a simulator it runs the simulated devices
 // meanwhile. It allocates one coroutine frame. The caller owns the awaitable: one with a name is awaited as the lvalue
 // or the rvalue (std::move) that is passed.
 #pragma once
@@ -15,6 +16,7 @@
 #include <condition_variable>
 #include <mutex>
 
+#include "sluice/async/detail/item_threads.hpp"
 #include "sluice/async/detail/root.hpp"
 #include "sluice/async/detail/thread_duty.hpp"
 #include "sluice/async/detail/wait_driver.hpp"
@@ -58,6 +60,7 @@ requires awaitable<Awaitable>
 detail::kept_result_t<Awaitable> sync_wait(Awaitable&& source) {
     auto root = detail::make_root<Awaitable&&>(std::forward<Awaitable>(source));
     detail::blocking_owner owner;
+    const detail::wait_for_start counted;
     {
         const detail::start_before_wait starting;
         root.start(owner);

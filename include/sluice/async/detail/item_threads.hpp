@@ -7,6 +7,7 @@
 
 #include <atomic>
 #include <string_view>
+#include <vector>
 
 #include "sluice/async/executor.hpp"
 
@@ -29,17 +30,22 @@ public:
     private:
         friend class item_threads;
         friend class task_wait;
+        friend class wait_for_start;
+        void begin_wait(std::string_view operation);
+        void end_wait() noexcept;
+
         item_threads& of_;
         entry* const outer_;
+        int waits_ = 0;  // of this thread; only the first one counts
     };
     // Whether the calling thread runs items here.
-    bool is_own_thread() const noexcept { return of_this_thread(of_) != nullptr; }
+    bool is_own_thread() const noexcept { return entry_of_this_thread(of_) != nullptr; }
 
 private:
     friend class task_wait;
-    friend void require_other_thread(const executor*, std::string_view);
-    static item_threads* of_this_thread(const executor* runs) noexcept;
-    bool is_another_free() const noexcept { return waiting_.load() + 1 < inside_.load(); }
+    friend class wait_for_start;
+    // The outermost one of the calling thread; null when it runs no items of this executor.
+    static entry* entry_of_this_thread(const executor* runs) noexcept;
 
     const executor* const of_;
     std::atomic<int> inside_{0};
@@ -56,10 +62,29 @@ public:
     ~task_wait();
 
 private:
-    item_threads* const at_;
+    item_threads::entry* const at_;
 };
 
-// For sync_wait, before a coroutine is posted to the executor: throws errc::invalid_argument where task_wait would.
+// For sync_wait. From before the coroutine starts until it has ended: what the coroutine awaited of executors while it
+// was started here (require_other_thread) counts as a task_wait there. Also when that has come, because the coroutine
+// may need the executor again.
+class wait_for_start {
+public:
+    wait_for_start() noexcept;
+    wait_for_start(const wait_for_start&) = delete;  // belongs to the thread
+    wait_for_start& operator=(const wait_for_start&) = delete;
+    ~wait_for_start();
+
+private:
+    friend void require_other_thread(const executor*, std::string_view);
+    void add(const executor* runs, std::string_view operation);
+
+    wait_for_start* const outer_;
+    std::vector<item_threads::entry*> at_;
+};
+
+// While a sync_wait starts a coroutine here (is_starting_wait), and before that one is posted to the executor: throws
+// errc::invalid_argument where task_wait would.
 void require_other_thread(const executor* runs, std::string_view operation);
 
 }  // namespace sluice::detail
