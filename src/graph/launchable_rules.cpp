@@ -123,7 +123,7 @@ void compiled_graph::require_launch_uses(const command_graph& real, graph_record
 void compiled_graph::wait_for_captured_memory(const graph_recorder& recorder) const {
     for (const graph_recorder::external_memory& each : recorder.outside()) {
         if (is_used_by_launches(*each.memory)) continue;
-        await_last_write(*each.memory);
+        each.memory->await_last_write();
         const storage::written last = each.memory->last_write();
         if (std::exception_ptr failure = last.depends_on ? last.depends_on->failure() : nullptr)
             std::rethrow_exception(std::move(failure));

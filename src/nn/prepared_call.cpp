@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <cstring>
 #include <exception>
-#include <mutex>
 #include <utility>
 #include <variant>
 
@@ -142,15 +141,17 @@ void prepared_call::record(sluice::detail::graph_recording& recording) {
 void prepared_call::launch() {
     bool is_understood = false;
     auto submitted = with_context([&](execution_context& context) {
-        const std::lock_guard lock(core_.mutex());
-        std::vector<sluice::detail::launch_input> feeds;
-        feeds.reserve(blocks_.size());
-        for (const storage_ref& each : blocks_) feeds.push_back({.memory = each});
-        landed_.block = {};
-        const std::size_t before = recordings_;
-        landed_.block = core_.submit(context, feeds, record_).outputs[0];
-        is_understood = recordings_ == before;
-        core_.forget_outputs();
+        const auto submit = [&] {
+            std::vector<sluice::detail::launch_input> feeds;
+            feeds.reserve(blocks_.size());
+            for (const storage_ref& each : blocks_) feeds.push_back({.memory = each});
+            landed_.block = {};
+            const std::size_t before = recordings_;
+            landed_.block = core_.submit(context, feeds, record_).outputs[0];
+            is_understood = recordings_ == before;
+            core_.forget_outputs();
+        };
+        core_.alone(submit);
     });
     sync_on(std::move(submitted), *on_);
     // Recordings that differ in more than addresses are made again for each launch. And an operator of the user's

@@ -15,16 +15,14 @@ namespace {
 constexpr auto longest_pause = std::chrono::milliseconds(20);
 constexpr auto pause_step = std::chrono::microseconds(50);
 
-bool is_in_use(const stream_point& point) {
-    return point.queue != nullptr && point.queue->passed() < point.queue->reached(point.upto);
-}
+bool is_in_use(const stream_point& point) { return point.queue->passed() < point.queue->reached(point.upto); }
 
 void add_open_points(const storage& memory, access_mode mode, std::vector<stream_point>& to) {
     const auto add = [&](const stream_point& point) {
         if (is_in_use(point)) to.push_back(point);
     };
     if (mode == access_mode::read) {
-        add(memory.last_write().last);
+        memory.for_each_last_write(add);
     } else {
         memory.for_each_last_use(add);
     }
@@ -58,13 +56,6 @@ private:
 }  // namespace
 
 void memory_in_use::wait() const { await_points(by_); }
-
-void await_last_write(const storage& memory) {
-    std::vector<stream_point> open;
-    add_open_points(memory, access_mode::read, open);
-    if (!open.empty() && holds_a_lock()) throw memory_in_use(std::move(open));
-    memory.await_last_write();
-}
 
 // The histories are read with the lock held: only then have all their tickets been issued.
 exclusive_use::exclusive_use(std::span<storage* const> memory, access_mode mode)

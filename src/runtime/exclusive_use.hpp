@@ -32,10 +32,6 @@ private:
     std::vector<stream_point> by_;
 };
 
-// Blocks until no command writes the memory. Throws as memory_in_use::wait does; memory_in_use when this thread holds
-// locks and has to wait.
-void await_last_write(const storage& memory);
-
 class exclusive_use {
 public:
     // Blocks until no command uses the memory; access_mode::read: until no command writes it. All of it shares one

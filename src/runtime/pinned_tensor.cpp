@@ -9,6 +9,7 @@
 #include <string>
 
 #include "runtime/exclusive_use.hpp"
+#include "sluice/base/detail/held_lock.hpp"
 #include "sluice/base/error.hpp"
 #include "sluice/runtime/detail/access_lock.hpp"
 #include "sluice/runtime/device.hpp"
@@ -35,7 +36,7 @@ storage_ref allocate_pinned(device& on, const shape& shape, std::size_t element_
     return made;
 }
 
-pinned_use::pinned_use(storage& memory, kind what) {
+pinned_use::pinned_use(storage& memory, kind what) : is_outermost_(!holds_a_lock()) {
     const access_mode mode = what == kind::read ? access_mode::read : access_mode::write;
     storage* const only = &memory;
     use_ = std::make_unique<exclusive_use>(std::span(&only, 1), mode);
@@ -48,6 +49,18 @@ pinned_use::pinned_use(storage& memory, kind what) {
 }
 
 pinned_use::~pinned_use() = default;
+
+// Code further out that holds a lock waits, and begins again. Here the function cannot be called once more.
+void pinned_use::rethrow() const {
+    if (!is_outermost_) throw;
+    try {
+        throw;
+    } catch (const memory_in_use&) {
+        throw error(errc::invalid_argument,
+                    "the function cannot wait for the device, because it holds the tensor's memory: wait before",
+                    {"pinned_tensor::change"});
+    }
+}
 
 void store_pinned(stream on, const command_info& info, storage& memory, storage& from, std::size_t bytes) {
     if (on.queue().recorder() == nullptr) {

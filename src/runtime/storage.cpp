@@ -2,9 +2,12 @@
 #include "sluice/runtime/storage.hpp"
 
 #include <thread>
+#include <utility>
 #include <vector>
 
+#include "runtime/exclusive_use.hpp"
 #include "runtime/foreign_storage.hpp"
+#include "sluice/base/detail/held_lock.hpp"
 #include "sluice/base/error.hpp"
 #include "sluice/runtime/detail/command_queue.hpp"
 #include "sluice/runtime/detail/wait_checks.hpp"
@@ -17,8 +20,10 @@ namespace {
 bool is_open(const stream_point& point) { return point.queue->passed() < point.queue->reached(point.upto); }
 bool is_over(const stream_point& point) { return !is_open(point); }
 
-// Called without the storage's guard: it blocks.
-void await_all(const std::vector<stream_point>& points) {
+// Called without the storage's guard: it blocks. A thread that holds locks of the library gives them up before it waits
+// (memory_in_use).
+void await_all(std::vector<stream_point> points) {
+    if (!points.empty() && detail::holds_a_lock()) throw detail::memory_in_use(std::move(points));
     for (const stream_point& point : points) {
         detail::require_may_wait(point, "wait for memory");
         point.queue->wait(point.upto, point.queue->owner().default_wait_mode());
@@ -56,7 +61,7 @@ void storage::await_all_uses() const {
     for_each_last_use([&](const stream_point& point) {
         if (is_open(point)) points.push_back(point);
     });
-    await_all(points);
+    await_all(std::move(points));
 }
 
 void storage::come_after(const storage& earlier) {
@@ -78,13 +83,10 @@ storage::written storage::last_write() const {
 
 void storage::await_last_write() const {
     std::vector<stream_point> points;
-    {
-        const std::lock_guard lock(guard_);
-        history_.for_each_last_write([&](const stream_point& point) {
-            if (is_open(point)) points.push_back(point);
-        });
-    }
-    await_all(points);
+    for_each_last_write([&](const stream_point& point) {
+        if (is_open(point)) points.push_back(point);
+    });
+    await_all(std::move(points));
 }
 
 void* storage::source_address() const noexcept {

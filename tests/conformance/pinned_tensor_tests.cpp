@@ -137,6 +137,38 @@ TEST_P(pinned_tensors, give_the_failure_of_the_command_that_should_have_written_
     EXPECT_EQ(x.read(), std::vector<int>{6});  // the store has overwritten all of it
 }
 
+// Other threads that submit wait for the function. So it cannot wait for the device, which may need them.
+TEST_P(pinned_tensors, refuse_a_wait_for_the_device_in_a_function_that_changes_them) {
+    NEEDS_A_GATE();
+    round_robin pool(on, 1);
+    const stream home = pool.next();
+    const pinned_tensor<int> x(on, {1}), other(on, {1});
+    host_buffer<int> landed(home, 1);
+    {
+        gate held(home);
+        sluice::spawn(upload(std::vector<int>{5}).and_then([&](tensor<int> y) { return other.store(std::move(y)); }),
+                      pool);
+        const std::array accesses{memory_access{landed.memory(), access_mode::write}};
+        home.host_call({"write", accesses}, {[to = landed.device_data()] { *to = 6; }});
+        const auto refused = [&](auto&& wait) {
+            expect_refused(errc::invalid_argument, {"change", "wait before"}, [&] {
+                x.change([&](std::span<int> all) {
+                    all[0] = 4;
+                    wait();
+                });
+            });
+        };
+        refused([&] { static_cast<void>(landed.read()); });
+        refused([&] { static_cast<void>(landed.write()); });
+        refused([&] { static_cast<void>(other.read()); });
+    }
+    EXPECT_EQ(landed.read()[0], 6);
+    EXPECT_EQ(other.read(), std::vector<int>{5});
+    EXPECT_EQ(x.read(), std::vector<int>{4});
+    EXPECT_EQ(x.change([&](std::span<int>) { return landed.read()[0]; }), 6);  // no wait is necessary
+    EXPECT_THROW(x.change([](std::span<int>) { throw std::logic_error("mine"); }), std::logic_error);
+}
+
 TEST_P(pinned_tensors, refuse_other_shapes) {
     round_robin pool(on, 1);
     const pinned_tensor<int> x(on, {2, 3});

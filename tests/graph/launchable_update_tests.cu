@@ -2,6 +2,7 @@
 // Updates of graphs that kernels launch, while other graphs hold their handles.
 
 #include <atomic>
+#include <chrono>
 #include <functional>
 #include <memory>
 #include <thread>
@@ -215,6 +216,54 @@ TEST_P(launchable_update, an_update_waits_for_what_it_captures_and_drops_what_it
     EXPECT_TRUE(watched.expired());
     EXPECT_EQ(sync(tick(), pool), std::vector<int>{1});
     EXPECT_EQ(state_of(graph, pool), std::vector<int>{8});
+}
+
+// A tensor that was joined is written by the commands on its parts. The update waits for those, without the graph's
+// lock.
+TEST_P(launchable_update, an_update_waits_for_writes_of_the_parts_of_what_it_captures) {
+    round_robin pool(on, 2);
+    const stream home = pool.next();
+    const auto reads = [](shared_tensor<int> weights) -> changing {
+        return [=](tensor<int>) -> any_operation<tensor<int>> { return copy(weights); };
+    };
+    const auto filled = [&](int with) { return shared_tensor<int>(sluice::sync(full<int>({128}, with), pool)); };
+    const auto graph = launchable(on, reads(filled(7)), device_input<int>({128}));
+    auto [low, high] = split<2>(sluice::sync(full<int>({128}, 7), pool));
+    std::atomic<bool> gate{false};
+    home.host_call({"gate", {}}, {[&] {
+                       while (!gate) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+                   }});
+    tensor<int> written = submit_to(home, adding(1)(std::move(high)));
+    std::jthread opens([&] {
+        std::this_thread::sleep_for(std::chrono::milliseconds(30));
+        gate = true;
+    });
+    static_cast<void>(graph.update(reads(shared_tensor<int>(join(std::move(low), std::move(written))))));
+    EXPECT_TRUE(gate);
+    EXPECT_EQ(sync(launched_once(on, graph, how::tail)(), pool), std::vector<int>{1});
+    std::vector<int> expected(64, 7);
+    expected.resize(128, 8);
+    EXPECT_EQ(state_of(graph, pool), expected);
+}
+
+TEST_P(launchable_update, each_command_of_it_is_waited_for_where_that_is_asked_for) {
+    runtime_options all = GetParam().options;
+    all.blocks_each_command = true;
+    runtime blocking(all);
+    device& there = blocking.find(GetParam().device);
+    constexpr std::size_t size = std::size_t{1} << 22;
+    round_robin pool(there, 1);
+    const stream home = pool.next();
+    const auto graph = launchable(there, plus(1), device_input<int>({size}));
+    for (int i = 0; i < 5; ++i) {
+        tensor<int> x = submit_to(home, full<int>({size}, i));
+        submit_to(home, graph.set(std::move(x)));
+        ASSERT_EQ(home.passed(), home.issued()) << "set";
+        tensor<int> made = submit_to(home, graph(submit_to(home, full<int>({size}, i))));
+        ASSERT_EQ(home.passed(), home.issued()) << "launch";
+        made = submit_to(home, graph.get());
+        ASSERT_EQ(home.passed(), home.issued()) << "get";
+    }
 }
 
 }  // namespace

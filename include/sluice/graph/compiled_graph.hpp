@@ -188,7 +188,7 @@ public:
     bool launches_others() const noexcept { return launches_others_; }
     // These may be called on any thread, without mutex().
 
-    // A launch on this stream has been submitted; see runtime_options::blocks_each_command.
+    // Commands on this stream have been submitted with the lock held; see runtime_options::blocks_each_command.
     static void block_if_asked(stream on);
     std::size_t memory_bytes() const noexcept { return memory_bytes_.load(std::memory_order_relaxed); }
     std::size_t node_count() const noexcept { return node_count_.load(std::memory_order_relaxed); }

@@ -89,15 +89,21 @@ public:
 
     template <std::size_t... Is, typename... Values>
     void set(execution_context& context, std::index_sequence<Is...>, const Values&... values) const {
-        const std::lock_guard lock(core_.mutex());
-        const std::lock_guard together(*lock_);
-        (copy_back(context, *memory_[Is], values.memory(), values.size_bytes()), ...);
+        {
+            const std::lock_guard lock(core_.mutex());
+            const std::lock_guard together(*lock_);
+            (copy_back(context, *memory_[Is], values.memory(), values.size_bytes()), ...);
+        }
+        core_.block_if_asked(context.stream());
     }
     template <std::size_t... Is>
     auto get(execution_context& context, std::index_sequence<Is...> which) const {
         auto made = tensors(context, which);  // without the lock: it may wait for memory
-        const std::lock_guard lock(core_.mutex());
-        copy_state(context, made, which);
+        {
+            const std::lock_guard lock(core_.mutex());
+            copy_state(context, made, which);
+        }
+        core_.block_if_asked(context.stream());
         return given(std::move(made), which);
     }
     // set, get and launches by other host threads cannot come in between; launches by kernels can.
@@ -109,6 +115,7 @@ public:
             static_cast<void>(core_.submit(context, {}, {}));
             copy_state(context, made, all);
         });
+        core_.block_if_asked(context.stream());
         return given(std::move(made), all);
     }
 

@@ -61,7 +61,12 @@ public:
     pinned_use& operator=(const pinned_use&) = delete;
     ~pinned_use();
 
+    // In a handler, for a function that the host has called meanwhile: throws what it threw. Where it would have had to
+    // wait for the device, errc::invalid_argument.
+    [[noreturn]] void rethrow() const;
+
 private:
+    const bool is_outermost_;  // the thread held no lock before
     std::unique_ptr<exclusive_use> use_;
 };
 
@@ -128,11 +133,17 @@ public:
         return std::vector<T>(data(), data() + size());
     }
     // Calls f(std::span<T>) with the elements, which it may read and write; returns the result. It must not keep the
-    // span, submit work, or use another pinned_tensor. Costs one call of the function, and the wait for their use.
+    // span, submit work, use another pinned_tensor, or wait for the device, also not in a host_buffer's read and write:
+    // errc::invalid_argument where such a wait is necessary. Costs one call of the function, and the wait for their
+    // use.
     template <typename Function>
     decltype(auto) change(Function&& f) const {
         const detail::pinned_use use(*memory_, detail::pinned_use::kind::change);
-        return std::invoke(std::forward<Function>(f), std::span<T>(data(), size()));
+        try {
+            return std::invoke(std::forward<Function>(f), std::span<T>(data(), size()));
+        } catch (...) {
+            use.rethrow();
+        }
     }
 
     // For commands: the storage to name.

@@ -11,9 +11,10 @@
 //
 // Thread safety: a lock guards the history; references may be copied and dropped on any thread.
 //
-// All functions here take constant time, but for these: use, revoke, for_each_last_use, come_after, last_write,
-// await_all_uses, await_last_write and part_of are linear in the number of queues in the history; join is linear in
-// that of its parts and of the queues in their histories; the last drop_reference returns the block to its pool.
+// All functions here take constant time, but for these: use, revoke, for_each_last_use, for_each_last_write,
+// come_after, last_write, await_all_uses, await_last_write and part_of are linear in the number of queues in the
+// history; join is linear in that of its parts and of the queues in their histories; the last drop_reference returns
+// the block to its pool.
 #pragma once
 
 #include <atomic>
@@ -120,6 +121,13 @@ public:
         history_.for_each_last_use(f);
     }
 
+    // Calls f(stream_point) for each write that must be complete before the storage is read.
+    template <typename Function>
+    void for_each_last_write(Function&& f) const {
+        const detail::spin_guard lock(guard_);
+        history_.for_each_last_write(f);
+    }
+
     // From here on the commands submitted so far on `earlier` count as accesses of this storage too: both are over the
     // same bytes.
     void come_after(const storage& earlier);
@@ -160,6 +168,7 @@ private:
     detail::access_history history_;
     detail::outcome_ref outcome_;
     bool holds_data_ = true;
+    bool is_own_ = false;  // see memory_pool::note_own
     const bool is_planned_ = false;
     const bool is_foreign_ = false;
     std::shared_ptr<detail::access_lock> lock_;
