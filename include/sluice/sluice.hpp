@@ -88,6 +88,7 @@
 #include "sluice/op/shared.hpp"
 #include "sluice/op/unzip.hpp"
 #include "sluice/op/value.hpp"
+#include "sluice/op/when_memory.hpp"
 #include "sluice/op/with_context.hpp"
 #include "sluice/op/zip.hpp"
 #include "sluice/op/zip_list.hpp"

@@ -77,13 +77,15 @@ error::error(std::error_code code, std::string_view message, const error_context
       device_(context.device),
       location_(context.location) {}
 
-out_of_memory::out_of_memory(std::size_t requested_bytes, std::size_t free_bytes, const error_context& context)
+out_of_memory::out_of_memory(std::size_t requested_bytes, std::size_t free_bytes, const error_context& context,
+                             std::size_t total_bytes)
     : error(
           errc::out_of_memory,
           "asked for " + std::to_string(requested_bytes) + " bytes, " + std::to_string(free_bytes) + " bytes are free",
           context),
       asked_bytes_(requested_bytes),
-      free_bytes_(free_bytes) {}
+      free_bytes_(free_bytes),
+      total_bytes_(total_bytes) {}
 
 file_error::file_error(std::filesystem::path path, std::uint64_t offset, std::string_view field, std::string_view why,
                        errc code)

@@ -89,4 +89,16 @@ void deadline_or_stop::throw_if_ended() const {
     }
 }
 
+timed_pause::~timed_pause() {
+    if (signal_) signal_->cancel();
+}
+
+void timed_pause::await_suspend(std::coroutine_handle<> waiter) {
+    completion_service& service = at_->owner().service();
+    waiter_ = waiter;
+    signal_ = std::make_shared<end_signal>(
+        at_->serial(), [](void* self) noexcept { static_cast<timed_pause*>(self)->waiter_.resume(); }, this);
+    signal_->set_timer(service, service.due(until_));
+}
+
 }  // namespace sluice::detail

@@ -325,6 +325,7 @@ storage_ref command_queue::workspace(std::size_t bytes) {
         if (workspace_ && workspace_->capacity_bytes() >= bytes) return workspace_;  // another thread was first
         owner_.throw_if_refusing();  // close() may have dropped the workspace already
         workspace_ = grown;
+        grown->pool().note_own(*grown);
     }
     const log_entry facts{.level = log_level::debug,
                           .event = log_event::workspace_grown,

@@ -38,6 +38,7 @@ public:
     void run();
     bool run_posted() noexcept;
     bool post_due_timers(clock::time_point now) noexcept;
+    void end() noexcept;
     bool look(bool ask_all) noexcept;
 
     bool is_own_thread() const noexcept {
@@ -94,10 +95,16 @@ void completion_service::core::watch(command_queue& queue) noexcept {
 }
 
 void completion_service::core::set(timer& due) noexcept {
+    bool closed = false;
     {
         const std::lock_guard lock(mutex_);
-        timers_.insert(due);
+        if (!is_closed_.load()) {
+            timers_.insert(due);
+        } else {
+            closed = true;
+        }
     }
+    if (closed) return due.item().run();  // as post() does; no thread is left that would wait
     if (is_asleep_.load()) wake();
 }
 
@@ -231,11 +238,28 @@ void completion_service::core::run() {
         }
         if (now - last_event > busy_poll_time) sleep_until(now + nap);
     }
-    is_closed_.store(true);
-    run_posted();
+    end();
 }
 
-completion_service::completion_service(mode how) : core_(std::make_shared<core>()) {
+// From here on items run on the threads that post them. The timers are due at once: no thread would see their time.
+void completion_service::core::end() noexcept {
+    {
+        const std::lock_guard lock(mutex_);  // so that set() sees it, or the timer is in the queue
+        is_closed_.store(true);
+    }
+    run_posted();
+    for (;;) {
+        timer* next = nullptr;
+        {
+            const std::lock_guard lock(mutex_);
+            next = timers_.take_due(clock::time_point::max());
+        }
+        if (next == nullptr) return;
+        next->item().run();
+    }
+}
+
+completion_service::completion_service(mode how) : mode_(how), core_(std::make_shared<core>()) {
     if (how == mode::threaded) thread_ = std::thread([core = core_] { core->run(); });
 }
 
@@ -263,6 +287,7 @@ bool completion_service::is_own_thread() const noexcept { return core_->is_own_t
 
 void completion_service::close() noexcept {
     core_->close();
+    if (mode_ == mode::driven) return core_->end();
     if (!thread_.joinable()) return;
     if (core_->is_own_thread()) {
         thread_.detach();  // it ends when it returns from the function that dropped the runtime on it

@@ -56,7 +56,7 @@ public:
     void post(work_item& item) noexcept override;
     // Watches the queue until it has no waiters.
     void watch(command_queue& queue) noexcept;
-    // Posts the timer's item when it is due, unless it is cancelled before.
+    // Posts the timer's item when it is due, unless it is cancelled before. When the service is closed, all are due.
     void set(timer& due) noexcept;
     // True: the timer was set, and its item will not be posted. False: its item has already been posted.
     bool cancel_timer(timer& due) noexcept;
@@ -83,11 +83,12 @@ public:
     // Whether the calling thread is the service's.
     bool is_own_thread() const noexcept;
 
-    // Runs the items that are still posted, and ends the thread. The streams are idle.
+    // Runs the items that are still posted and those of all timers, and ends the thread. The streams are idle.
     void close() noexcept;
 
 private:
     class core;
+    const mode mode_;
     const std::shared_ptr<core> core_;  // shared with the thread: the runtime may be dropped on that thread
     std::thread thread_;
     service_driver* driver_ = nullptr;

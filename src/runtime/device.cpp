@@ -63,7 +63,10 @@ storage_ref device::collective_order() {
     made->mark_scratch();
     made->share_among_writers(std::make_shared<detail::access_lock>());
     const std::lock_guard lock(mutex_);
-    if (!collective_order_ && (state_.load(std::memory_order_acquire) & closed) == 0) collective_order_ = made;
+    if (!collective_order_ && (state_.load(std::memory_order_acquire) & closed) == 0) {
+        collective_order_ = made;
+        device_pool_.note_own(*made);
+    }
     return collective_order_ ? collective_order_ : made;
 }
 

@@ -23,6 +23,7 @@ namespace {
 
 // A pool of less memory than this does not divide blocks while the source has more: exact sizes are reused faster.
 constexpr std::size_t small_pool_bytes = std::size_t{64} << 20;
+constexpr std::size_t most_bytes = std::size_t{1} << 60;  // no source has as much
 constexpr std::size_t no_limit = std::numeric_limits<std::size_t>::max();
 
 // False when the device has faulted: then it may still access the memory, which must never be reused. False also on a
@@ -59,9 +60,12 @@ public:
     storage* take_cached(std::size_t size_class, const command_queue* user);
     storage* make(std::size_t requested_bytes, std::size_t bytes, const command_queue* user, const command_info& info);
     void put(storage& block) noexcept;
+    void note_own(const storage& block) noexcept;
+    void forget_own(const storage& block) noexcept;
     std::size_t trim(std::size_t keep_bytes);
     bool make_room(std::size_t bytes);
     statistics usage() const;
+    [[noreturn]] void throw_shortage(std::size_t requested_bytes, const command_info& info);
 
     detail::noted_lock<std::mutex> foreign{"that of a device's adopted memory"};
     storage* latest_foreign = nullptr;  // guarded by `foreign`; linked by older_ and newer_
@@ -102,6 +106,7 @@ private:
     memory_source& source_;
     std::size_t allocations_ = 0;
     std::size_t source_calls_ = 0;
+    std::size_t own_bytes_ = 0;                    // of those in use
     std::size_t most_in_use_bytes_ = 0;            // at the same time, since the last trim
     std::size_t blocks_in_use_ = 0;                // while this is not 0, the pool keeps the runtime alive
     std::size_t source_has_less_than_ = no_limit;  // by what it refused, gave and got back; others may use it too
@@ -161,7 +166,13 @@ storage* memory_pool::core::make(std::size_t requested_bytes, std::size_t bytes,
     if (block != nullptr) return block;
     owner_.poll();
     owner_.throw_if_refusing();  // a fault may be the reason for the shortage, and is then the first cause
-    throw out_of_memory(requested_bytes, source_.info().free_bytes, context_of(info, owner_));
+    throw_shortage(requested_bytes, info);
+}
+
+void memory_pool::core::throw_shortage(std::size_t requested_bytes, const command_info& info) {
+    memory_info there = source_.info();
+    if (requested_bytes > most_bytes) there.total_bytes = most_bytes;
+    throw out_of_memory(requested_bytes, there.free_bytes, context_of(info, owner_), there.total_bytes);
 }
 
 bool memory_pool::core::may_grow(std::size_t bytes) const noexcept {
@@ -235,6 +246,16 @@ void memory_pool::core::put(storage& block) noexcept {
         was_last = --blocks_in_use_ == 0;
     }
     if (was_last) owner_.release_runtime();  // at the end: this may destroy the pool
+}
+
+void memory_pool::core::note_own(const storage& block) noexcept {
+    const std::lock_guard lock(guard_);
+    own_bytes_ += block.capacity_bytes();
+}
+
+void memory_pool::core::forget_own(const storage& block) noexcept {
+    const std::lock_guard lock(guard_);
+    own_bytes_ -= block.capacity_bytes();
 }
 
 // --- shortage -----------------------------------------------------------------------------------------------
@@ -418,6 +439,7 @@ bool memory_pool::core::make_room(std::size_t bytes) {
 memory_pool::statistics memory_pool::core::usage() const {
     const std::lock_guard lock(guard_);
     return {.in_use_bytes = blocks_.total_bytes() - blocks_.free_bytes(),
+            .own_bytes = own_bytes_,
             .cached_bytes = blocks_.free_bytes(),
             .allocations = allocations_,
             .source_calls = source_calls_};
@@ -444,7 +466,7 @@ memory_pool::~memory_pool() = default;
 
 storage_ref memory_pool::allocate(std::size_t bytes, const command_queue* user, const command_info& info) {
     owner_.throw_if_refusing();
-    if (bytes > std::size_t{1} << 60) throw out_of_memory(bytes, source_.info().free_bytes, context_of(info, owner_));
+    if (bytes > most_bytes) core_->throw_shortage(bytes, info);
     const std::size_t index = detail::pool_blocks::class_of(bytes);
     storage* block = core_->take_cached(index, user);
     if (block == nullptr) block = core_->make(bytes, detail::pool_blocks::bytes_of_class(index), user, info);
@@ -457,11 +479,17 @@ std::size_t memory_pool::trim(std::size_t keep_bytes) { return core_->trim(keep_
 bool memory_pool::make_room(std::size_t bytes) { return core_->make_room(bytes); }
 memory_pool::statistics memory_pool::usage() const { return core_->usage(); }
 
+void memory_pool::note_own(storage& block) noexcept {
+    block.is_own_ = true;
+    core_->note_own(block);
+}
+
 void memory_pool::give_back(storage* block) noexcept {
     // There is no other reference to the block, so its own guard is not needed. The next owner writes new contents.
     block->outcome_ = {};
     block->holds_data_ = true;
     block->lock_ = {};
+    if (std::exchange(block->is_own_, false)) core_->forget_own(*block);
     source_.on_free(block->data());
     core_->put(*block);  // at the end: this may destroy the pool
 }

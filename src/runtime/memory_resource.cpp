@@ -16,7 +16,7 @@ constexpr std::size_t pool_alignment = 256;
 void* lent_blocks::acquire(std::size_t bytes, std::size_t alignment) {
     const std::size_t more = alignment > pool_alignment ? alignment - pool_alignment : 0;
     const command_info info{"allocate"};
-    if (bytes > SIZE_MAX - more) throw out_of_memory(bytes, 0, {info.name, pool_.owner().name()});
+    if (bytes > SIZE_MAX - more) throw out_of_memory(bytes, 0, {info.name, pool_.owner().name()}, SIZE_MAX - more);
     storage_ref block = pool_.allocate(bytes + more, nullptr, info);
     const auto begin = reinterpret_cast<std::uintptr_t>(block->data());
     const std::uintptr_t past = begin % alignment;

@@ -33,22 +33,24 @@ void shared_submission::open(execution_context& caller) {
     own_.reset(new execution_context(caller.sibling()));
     own_->inherit_order(caller);
     own_->submission()->rename(caller.submission()->name());  // until it is closed
+    submission_ = std::make_shared<const submission_ref>(own_->submission());
 }
 
 execution_context& shared_submission::context() const noexcept { return *own_; }
 
 void shared_submission::close() {
-    const auto& submitted = own_->submission();
-    submitted->rename(nullptr);
-    submitted->seal();
-    submission_ = std::make_shared<const submission_ref>(submitted);
+    own_->submission()->rename(nullptr);
+    own_->submission()->seal();
     own_.reset();
 }
 
-void shared_submission::drop() noexcept { own_.reset(); }
+void shared_submission::drop() noexcept {
+    if (own_ != nullptr) own_->submission()->rename(nullptr);
+    own_.reset();
+}
 
 void shared_submission::join(execution_context& context) const {
-    context.join(*static_cast<const submission_ref*>(submission_.get()));
+    if (submission_ != nullptr) context.join(*static_cast<const submission_ref*>(submission_.get()));
 }
 
 }  // namespace sluice::detail

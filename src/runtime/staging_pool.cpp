@@ -289,6 +289,7 @@ bool staging_pool::make(std::list<chunk>& into) {
     }
     try {
         made.front().memory = owner_.host_pool().allocate(chunk_bytes, nullptr, {"upload"});
+        owner_.host_pool().note_own(*made.front().memory);
     } catch (const out_of_memory&) {
         drop(made);
         return false;

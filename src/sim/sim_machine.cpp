@@ -75,6 +75,7 @@ bool sim_machine::serve() {
     is_serving_ = true;
     const bool any = service->run_pending();
     is_serving_ = false;
+    is_short_of_memory = false;  // what was short of memory in there has its error
     return any;
 }
 

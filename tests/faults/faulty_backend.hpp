@@ -5,6 +5,7 @@
 #pragma once
 
 #include <algorithm>
+#include <atomic>
 #include <condition_variable>
 #include <cstdlib>
 #include <cstring>
@@ -261,7 +262,9 @@ public:
         --blocks_;
         std::free(data);
     }
-    memory_info info() override { return {0, 0}; }
+    memory_info info() override { return {0, total_bytes}; }
+
+    std::atomic<std::size_t> total_bytes{0};  // what it says that it has; 0: not known
 
     // `call` is counted from now.
     void fail_from(std::size_t call) {

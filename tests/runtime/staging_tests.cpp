@@ -49,6 +49,16 @@ protected:
     stream_lease a{machine.on()}, b{machine.on()}, c{machine.on()};
 };
 
+TEST_F(staging, what_it_keeps_counts_as_the_librarys_own) {
+    EXPECT_TRUE(comes_back(numbered(3 * chunk_bytes), *a));
+    machine.on().synchronize();
+    const memory_pool::statistics kept = machine.on().host_pool().usage();
+    EXPECT_GE(kept.own_bytes, chunk_bytes);
+    EXPECT_EQ(kept.own_bytes, kept.in_use_bytes);
+    machine.on().trim();
+    EXPECT_EQ(machine.on().host_pool().usage().own_bytes, 0u);
+}
+
 TEST_F(staging, uploads_of_every_size_arrive_unchanged) {
     for (const std::size_t border :
          {mebibyte / 4, mebibyte / 2, mebibyte, 2 * mebibyte, chunk_bytes, 2 * chunk_bytes, 8 * chunk_bytes}) {

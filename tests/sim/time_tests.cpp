@@ -143,4 +143,38 @@ TEST(simulated_time, a_task_that_never_ends_is_a_finding) {
     EXPECT_EQ(machine.findings().front().what, fault::lost_wake_up);
 }
 
+// A delay of an hour takes no time here.
+TEST(simulated_time, delays_of_retry_are_virtual_and_the_same_ones_each_time) {
+    simulator machine;
+    for (std::uint64_t seed = 1; seed <= 100; ++seed) {
+        machine.begin(seed);
+        int calls = 0;
+        const int answer = sync(timeout(retry(3, growing_delay{.first = 1h, .most = 2h, .jitter = 0},
+                                              [&calls] {
+                                                  return host_call([&calls] {
+                                                      if (++calls < 3) throw std::runtime_error("not yet");
+                                                      return 42;
+                                                  });
+                                              }),
+                                        200min),
+                                machine.pool());
+        EXPECT_EQ(answer, 42);
+        machine.run_all();
+        machine.require_clean();
+    }
+    const auto pipeline = [](scheduling_policy& pool) -> task<> {
+        auto in_time = spawn(
+            timeout(retry(4, growing_delay{.first = 10us, .most = 20us}, [] { return timeout(five_commands(), 18us); }),
+                    60us),
+            pool);
+        try {
+            EXPECT_EQ(co_await std::move(in_time), numbers(flat.size(), 4));
+        } catch (const error& failure) {
+            EXPECT_EQ(failure.code(), errc::timed_out);
+        }
+    };
+    const exploration made = explore(pipeline, {.schedules = 1'000});
+    EXPECT_TRUE(made.is_clean()) << *made.found;
+}
+
 }  // namespace sluice::sim::time_tests

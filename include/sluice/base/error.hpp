@@ -78,15 +78,18 @@ public:
 // Not enough memory. Nothing was allocated, and everything allocated before is intact.
 class out_of_memory : public error {
 public:
-    // The message names both numbers of bytes. The code is errc::out_of_memory.
-    out_of_memory(std::size_t requested_bytes, std::size_t free_bytes, const error_context& context = {});
+    // The message names the first two numbers of bytes. The code is errc::out_of_memory.
+    out_of_memory(std::size_t requested_bytes, std::size_t free_bytes, const error_context& context = {},
+                  std::size_t total_bytes = 0);
 
     std::size_t requested_bytes() const noexcept { return asked_bytes_; }  // by the allocation that failed; costs O(1)
     std::size_t free_bytes() const noexcept { return free_bytes_; }        // at that time
+    std::size_t total_bytes() const noexcept { return total_bytes_; }      // free and in use; 0: not known
 
 private:
     std::size_t asked_bytes_;
     std::size_t free_bytes_;
+    std::size_t total_bytes_;
 };
 
 }  // namespace sluice

@@ -26,6 +26,7 @@
 namespace sluice {
 
 namespace detail {
+class part_context;
 class runtime_state;
 class runtime_log;
 class completion_service;
@@ -124,9 +125,11 @@ public:
     std::exception_ptr cause() const noexcept;  // null when the device has not faulted
     // Whether it has faulted.
     bool is_poisoned() const noexcept { return (state_.load(std::memory_order_acquire) & poisoned) != 0; }
+    // Whether it accepts no more commands: it has faulted, or the runtime has ended.
+    bool is_refusing() const noexcept { return state_.load(std::memory_order_acquire) != open; }
     // Throws the first cause when it has faulted, errc::runtime_closed after the runtime's end.
     void throw_if_refusing() const {
-        if (state_.load(std::memory_order_acquire) != open) refuse();
+        if (is_refusing()) refuse();
     }
     // Throws the first cause when it has faulted.
     void throw_if_poisoned() const {
@@ -157,6 +160,7 @@ private:
     friend class command_queue;
     friend class detail::completion_service;
     friend class detail::runtime_state;
+    friend class detail::part_context;
     enum state : unsigned char { open = 0, poisoned = 1, closed = 2 };  // bits: a device may be poisoned and closed
 
     command_queue& acquire_queue(const stream_options& options);

@@ -5,14 +5,12 @@
 // A stream that requests memory gets, in this order:
 // 1. a cached block of this size that only this stream, or no stream, may still use;
 // 2. fresh memory from the source, while the pool has less than 64 MiB, or less than twice as much as was ever in use
-// at
-//    the same time;
+//    at the same time;
 // 3. a piece of a larger cached block, or cached blocks that lie side by side, joined, which only this stream, or no
 //    stream, may still use;
 // 4. fresh memory;
 // 5. when the source has no more: memory for which the pool has waited; it returns free memory to the source, or
-// divides
-//    and joins it.
+//    divides and joins it.
 // So a program with a constant amount of memory in flight stops calling the source after its first round, and one whose
 // sizes vary stops when the pool has twice as much as is in use. A piece has the history of its block, and joined
 // blocks have the histories of all of them, so the next user comes after all earlier ones.
@@ -44,6 +42,7 @@ public:
     // What the pool has now, and has done.
     struct statistics {
         std::size_t in_use_bytes = 0;  // handed out
+        std::size_t own_bytes = 0;     // of these, what the library keeps: workspaces of streams, chunks for uploads
         std::size_t cached_bytes = 0;  // in the free lists
         std::size_t allocations = 0;   // calls of allocate so far
         std::size_t source_calls = 0;  // how many of those called the memory source
@@ -62,6 +61,9 @@ public:
     // grows with the number of cached blocks of this size and of the queues that may still use them; when none is
     // ready, with the number of blocks in memory that has been divided, or it costs a call of the memory source.
     storage_ref allocate(std::size_t bytes, const command_queue* user, const command_info& info);
+
+    // From now on the block counts as own_bytes, until it returns: the library keeps it for later commands. Costs O(1).
+    void note_own(storage& block) noexcept;
 
     // These bytes, which others allocated, as a storage of this device; see adopt.hpp. The pool never hands them out
     // and does not count them. Throws errc::invalid_argument when the device cannot use them. Linear in the number of

@@ -28,8 +28,8 @@ public:
     // The source's output, submitted now or before. When submitting it has thrown, throws the same to each user.
     std::shared_ptr<output> use(execution_context& context) {
         if (begin(context)) finish();
-        if (failure_) std::rethrow_exception(failure_);
         work_.join(context);
+        if (failure_) std::rethrow_exception(failure_);
         return std::shared_ptr<output>(made_, &made_->value);
     }
 

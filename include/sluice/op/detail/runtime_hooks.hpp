@@ -82,10 +82,11 @@ public:
     execution_context& context() const noexcept;
     // All of it has been submitted.
     void close();
-    // The submission failed; nothing can join it.
+    // The submission failed; nothing more is submitted.
     void drop() noexcept;
 
-    // Operations that wait for what is submitted to the context also wait for this, and share its failure.
+    // Operations that wait for what is submitted to the context also wait for this, and share its failure. After drop
+    // they wait for what was submitted before.
     void join(execution_context& context) const;
 
 private:

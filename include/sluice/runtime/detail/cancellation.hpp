@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Implements timeout and stop_when: resumes the waiter when the task ends, the deadline passes, or stop is requested,
-// whichever is first.
+// Implements timeout, stop_when and the delays of retry: resumes the waiter when the task ends, the deadline passes, or
+// stop is requested, whichever is first.
 #pragma once
 
 #include <coroutine>
@@ -82,6 +82,26 @@ private:
     std::shared_ptr<end_signal> timer_;
     std::shared_ptr<end_signal> stop_;
     std::optional<std::stop_callback<stopper>> on_stop_;
+};
+
+// co_await timed_pause(at, until): resumes at that time. Always leaves the serial executor first, even when the time
+// has come: so what ends the operation gets in. Ends with the coroutine that waits.
+class timed_pause {
+public:
+    timed_pause(part_context_ref at, const deadline& until) noexcept : at_(std::move(at)), until_(until) {}
+    timed_pause(const timed_pause&) = delete;  // the signal points to it
+    timed_pause& operator=(const timed_pause&) = delete;
+    ~timed_pause();
+
+    bool await_ready() const noexcept { return false; }
+    void await_suspend(std::coroutine_handle<> waiter);
+    void await_resume() const noexcept {}
+
+private:
+    const part_context_ref at_;
+    const deadline until_;
+    std::coroutine_handle<> waiter_;
+    std::shared_ptr<end_signal> signal_;
 };
 
 // co_await cancellable_wait(work, ends): runs the task until it ends, or until the deadline or stop. In the latter case

@@ -3,6 +3,9 @@
 // host_driver; no thread waits in between.
 #pragma once
 
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
 #include <exception>
 #include <memory>
 #include <string_view>
@@ -67,8 +70,8 @@ public:
         for (Op& each : ops) parts.push_back(run(each));
         return join_list(when_all(std::move(parts)), *this);
     }
-    // The operation, and then all that it submitted: throws what failed on the device, too. Nothing is opened. The
-    // operation is destroyed when the part has ended.
+    // The operation, and then all that it submitted: throws what failed on the device, too. A part that fails ends when
+    // nothing of it runs any more. Nothing is opened. The operation is destroyed when the part has ended.
     template <operation Op>
     auto run_to_its_end(Op op) const -> part<output_of<Op>> {
         return to_its_end(std::make_unique<Op>(std::move(op)), *this);
@@ -80,16 +83,29 @@ public:
         return race(std::make_unique<Op>(std::move(op)), until, std::move(stop), at_);
     }
 
+    // Resumes after that time; at the earliest when this thread has returned from the operation. Give it a name before
+    // it is awaited.
+    timed_pause pause(std::chrono::duration<double> time) const { return timed_pause(at_, deadline(time)); }
+
     // Throws when the operation has been abandoned. To be called before each function of the user's.
     void throw_if_abandoned() const { at_->throw_if_abandoned(); }
     bool is_abandoned() const noexcept { return at_->is_abandoned(); }
-    // Whether the device has faulted.
-    bool is_poisoned() const noexcept { return at_->owner().is_poisoned(); }
+    // Whether another attempt would be for nothing: the operation was abandoned, or the device refuses commands,
+    // because it has faulted or its runtime has ended.
+    bool is_over() const noexcept { return is_abandoned() || at_->owner().is_refusing(); }
+    bool may_memory_come() const { return at_->may_memory_come(); }
+    // For delays: operations of one stream, whose parts are submitted one after the other, have the same.
+    std::uint64_t delay_seed() const noexcept { return at_->number(); }
 
 private:
+    using submissions = std::vector<submission_ref>;
+
+    host_driver(part_context_ref at, submissions& submitted) noexcept : at_(std::move(at)), submitted_(&submitted) {}
+
     template <operation Op>
     static part<output_of<Op>> submit(Op& op, host_driver driver) {
         execution_context context = driver.at_->new_context();
+        driver.submitted_->push_back(context.submission());
         Op submitted = std::move(op);  // destroyed here, with all that it holds
         auto output = std::move(submitted).submit(context);
         co_return submitted_part<output_of<Op>>(std::move(output), std::move(context).submission());
@@ -120,12 +136,25 @@ private:
 
     template <operation Op>
     static part<output_of<Op>> to_its_end(std::unique_ptr<Op> op, host_driver driver) {
-        auto whole = driver.run(*op);
-        submitted_part<output_of<Op>> done = co_await std::move(whole);
-        reach_pending(*done.work, done.output);
-        completion_awaiter settled(done.work, driver.at_);
-        co_await settled;
-        co_return std::move(done);
+        submissions submitted;
+        std::exception_ptr failure;
+        try {
+            auto whole = host_driver(driver.at_, submitted).run(*op);
+            submitted_part<output_of<Op>> done = co_await std::move(whole);
+            reach_pending(*done.work, done.output);
+            completion_awaiter settled(done.work, driver.at_);
+            co_await settled;
+            co_return std::move(done);
+        } catch (...) {
+            failure = std::current_exception();
+        }
+        op.reset();
+        // Some of its parts may run: those that were submitted before the one that failed.
+        submission_ref all(new submission(driver.at_->owner()));
+        for (const submission_ref& each : submitted) all->join(each);
+        end_awaiter ended(all, driver.at_);
+        co_await ended;
+        std::rethrow_exception(failure);
     }
 
     template <operation Op>
@@ -141,6 +170,7 @@ private:
     }
 
     part_context_ref at_;
+    submissions* submitted_ = nullptr;  // by the part that runs to its end, in whose frame they are
 };
 
 // The whole of a host-driven operation, as a task that is started inside the operation's serial executor. It usually

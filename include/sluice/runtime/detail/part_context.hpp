@@ -51,6 +51,11 @@ public:
         throw error(errc::canceled, "the operation was abandoned before this part", {"", owner().name()});
     }
     bool is_abandoned() const noexcept { return is_abandoned_ || (outer_ && outer_->is_abandoned()); }
+    // Whether memory may come back: on a device of the runtime that has not faulted, a command is not complete, or more
+    // memory is in use than what the library keeps for itself (memory_pool::statistics::own_bytes).
+    bool may_memory_come() const;
+    // A number of the first stream.
+    std::size_t number() const noexcept { return home_.number(); }
     // From now on nothing more of the operation is submitted.
     void abandon() noexcept { is_abandoned_ = true; }
 
@@ -106,6 +111,13 @@ private:
     submission_ref submitted_;
     std::shared_ptr<serial_executor> serial_;
     completion_notice::handle notice_;
+};
+
+// The same, and failures are ignored.
+class end_awaiter : public completion_awaiter {
+public:
+    using completion_awaiter::completion_awaiter;
+    void await_resume() const noexcept {}
 };
 
 // The output of a part, and the work that must be complete before it counts.
