@@ -17,8 +17,8 @@ inline constexpr int attention_tile = 64;  // queries of a block, and keys of a 
 
 __device__ inline float number_at(const void* from, std::int64_t i, io::dtype type) {
     switch (type) {
-        case io::dtype::f16: return as_float(static_cast<const half*>(from)[i]);
-        case io::dtype::bf16: return as_float(static_cast<const bfloat16*>(from)[i]);
+        case io::dtype::f16: return static_cast<float>(static_cast<const half*>(from)[i]);
+        case io::dtype::bf16: return static_cast<float>(static_cast<const bfloat16*>(from)[i]);
         default: return static_cast<const float*>(from)[i];
     }
 }

@@ -30,7 +30,7 @@ __device__ inline uint4 eight_elements(const From* from, std::int64_t of_element
     float x[8] = {};
 #pragma unroll
     for (unsigned j = 0; j < 8; ++j)
-        if (j < count) x[j] = as_float(from[j * of_element]);
+        if (j < count) x[j] = static_cast<float>(from[j * of_element]);
     return {rounded<T, false>(x[0], x[1]), rounded<T, false>(x[2], x[3]), rounded<T, false>(x[4], x[5]),
             rounded<T, false>(x[6], x[7])};
 }
@@ -177,7 +177,7 @@ __device__ inline void store_attention(const attention_call& all, const attentio
                 if (all.y.type == io::dtype::f32) {
                     static_cast<float*>(const_cast<void*>(all.y.at))[begin + at] = one;
                 } else {
-                    static_cast<T*>(const_cast<void*>(all.y.at))[begin + at] = from_float<T>(one);
+                    static_cast<T*>(const_cast<void*>(all.y.at))[begin + at] = T(one);
                 }
             }
         }

@@ -24,7 +24,7 @@ struct combine_elements {
         if constexpr (std::same_as<T, int>) {
             return static_cast<int>(of(static_cast<unsigned>(x), static_cast<unsigned>(y)));
         } else {
-            return kernels::from_float<T>(of(kernels::as_float(x), kernels::as_float(y)));
+            return T(of(static_cast<float>(x), static_cast<float>(y)));
         }
     }
 };
@@ -36,7 +36,7 @@ struct scale_element {
         if constexpr (std::same_as<T, int>) {
             return static_cast<int>(static_cast<unsigned>(x) * static_cast<unsigned>(factor));
         } else {
-            return kernels::from_float<T>(kernels::as_float(x) * factor);
+            return T(static_cast<float>(x) * factor);
         }
     }
 };

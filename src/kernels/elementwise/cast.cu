@@ -14,13 +14,13 @@ struct cast_element {
     template <typename From>
     SLUICE_KERNEL To operator()(From x) const {
         if constexpr (std::same_as<To, int>) {
-            const float value = kernels::as_float(x);
+            const float value = static_cast<float>(x);
             if (value != value) return 0;
             if (value >= 0x1p31f) return 0x7fff'ffff;
             if (value < -0x1p31f) return -0x7fff'ffff - 1;
             return static_cast<int>(value);
         } else {
-            return kernels::from_float<To>(kernels::as_float(x));
+            return To(static_cast<float>(x));
         }
     }
 };

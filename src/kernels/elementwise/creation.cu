@@ -20,7 +20,7 @@ SLUICE_KERNEL T rounded_to(double x) {
     if constexpr (std::same_as<T, double>) {
         return x;
     } else {
-        return kernels::from_float<T>(static_cast<float>(x));
+        return T(static_cast<float>(x));
     }
 }
 

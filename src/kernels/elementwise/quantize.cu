@@ -18,11 +18,11 @@ struct scaled_element {
     float factor;
     template <typename From>
     SLUICE_KERNEL To operator()(From x) const {
-        const float scaled = kernels::as_float(x) * factor;
+        const float scaled = static_cast<float>(x) * factor;
         if constexpr (detail::eight_bit_element<To>) {
             return kernels::rounded_to_8_bits<To>(scaled);
         } else {
-            return kernels::from_float<To>(scaled);
+            return To(scaled);
         }
     }
 };

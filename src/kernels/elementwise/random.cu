@@ -56,8 +56,8 @@ struct uniform_kernel {
         T* const element = x.at(at);
         if (element == nullptr) return;
         const float exact = fmaf(uniform_from(word_at(seed, first + at.value())), width, low);
-        const float rounded = kernels::as_float(kernels::from_float<T>(exact));
-        *element = kernels::from_float<T>(rounded < smallest ? smallest : rounded > largest ? largest : rounded);
+        const float rounded = static_cast<float>(T(exact));
+        *element = T(rounded < smallest ? smallest : rounded > largest ? largest : rounded);
     }
 };
 template <typename T>
@@ -69,7 +69,7 @@ struct normal_kernel {
         T* const element = x.at(at);
         if (element == nullptr) return;
         const float z = normal_from(word_at(seed, first + at.value()));
-        *element = kernels::from_float<T>(fmaf(z, deviation, mean));
+        *element = T(fmaf(z, deviation, mean));
     }
 };
 

@@ -76,8 +76,7 @@ struct piece {
             } else if constexpr (std::same_as<T, bfloat16>) {
                 to[i] = __uint_as_float(i % 2 == 0 ? words[i / 2] << 16 : words[i / 2] & 0xffff0000u);
             } else {
-                const auto half_bits = static_cast<std::uint16_t>(words[i / 2] >> (16 * (i % 2)));
-                asm("cvt.f32.f16 %0, %1;" : "=f"(to[i]) : "h"(half_bits));
+                to[i] = half::from_bits(static_cast<std::uint16_t>(words[i / 2] >> (16 * (i % 2))));
             }
         }
     }

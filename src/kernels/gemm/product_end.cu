@@ -14,7 +14,7 @@ namespace {
 struct rectify_element {
     template <typename T>
     SLUICE_KERNEL T operator()(T x) const {
-        return as_float(x) < 0 ? T(0.0f) : x;  // NaN stays as it is
+        return static_cast<float>(x) < 0 ? T(0.0f) : x;  // NaN stays as it is
     }
 };
 
@@ -27,8 +27,8 @@ struct bias_alone {
     SLUICE_KERNEL void operator()(index_1d at, disjoint_view<T> out) const {
         T* const element = out.at(at);
         if (element == nullptr) return;
-        const float sum = bias != nullptr ? as_float(bias[at.value() % columns]) : 0.0f;
-        *element = from_float<T>(activated(sum, after));
+        const float sum = bias != nullptr ? static_cast<float>(bias[at.value() % columns]) : 0.0f;
+        *element = T(activated(sum, after));
     }
 };
 

@@ -281,14 +281,14 @@ __global__ void __launch_bounds__(Warps* warp_lanes) convolve_tiles(const __grid
         if (also != nullptr) added = *reinterpret_cast<const neighbours<T, Count>*>(also + from);
         const auto start = *reinterpret_cast<const neighbours<T, Count>*>(bias + filter);
         for (unsigned i = 0; i < Count; ++i) {
-            float sum = widened(start.each[i]);
+            float sum = float(start.each[i]);
             if constexpr (Shares) {
                 for (unsigned w = 0; w < Warps; ++w) sum += sums_of_warps[w][in_tile][first + i];
             } else {
                 sum += sums_of_warps[warp][in_tile][first + i];
             }
-            if (also != nullptr) sum += widened(added.each[i]);
-            made.each[i] = narrowed<T>(of.end(sum));
+            if (also != nullptr) sum += float(added.each[i]);
+            made.each[i] = T(of.end(sum));
         }
         *reinterpret_cast<neighbours<T, Count>*>(out + to) = made;
     };

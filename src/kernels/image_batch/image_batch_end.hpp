@@ -5,17 +5,11 @@
 #include <cmath>
 
 #include "kernels/channels_last/image_program.hpp"
-#include "kernels/widened.hpp"
+
 #include "sluice/base/kernel.hpp"
-#include "sluice/kernels/detail/elements.hpp"
 
 namespace sluice::kernels {
 inline namespace SLUICE_LAUNCH_ABI {
-
-template <typename T>
-SLUICE_KERNEL T narrowed(float x) {
-    return from_float<T>(x);
-}
 
 SLUICE_KERNEL inline float curved(const image_curve& curve, float x) {
     float made = x;

@@ -85,7 +85,7 @@ __device__ void sum_pixels(const squeezed_images& of, unsigned image, unsigned r
         for (unsigned p = rank * groups + group; p < of.pixels; p += Blocks * groups) {
             const auto some =
                 *reinterpret_cast<const eight_of<T>*>(x + p / of.width * of.row + p % of.width * of.pixel);
-            for (unsigned i = 0; i < 8; ++i) sum[i] += widened(some.each[i]);
+            for (unsigned i = 0; i < 8; ++i) sum[i] += float(some.each[i]);
         }
         for (unsigned i = 0; i < 8; ++i) sums[i * Threads + threadIdx.x] = sum[i];
     }
@@ -126,7 +126,7 @@ __device__ void make_outputs(const squeezed_layer& layer, unsigned image, unsign
             for (unsigned i = 0; i < 8; ++i) {
                 const float x = from[part * 8 + i];
 #pragma unroll
-                for (unsigned k = 0; k < together; ++k) made[k] += widened(some[k].each[i]) * x;
+                for (unsigned k = 0; k < together; ++k) made[k] += float(some[k].each[i]) * x;
             }
         }
 #pragma unroll
@@ -137,8 +137,8 @@ __device__ void make_outputs(const squeezed_layer& layer, unsigned image, unsign
         for (unsigned k = 0; k < together; ++k) {
             const unsigned filter = first + k * groups + group;
             if (lane != 0 || filter >= layer.count) continue;
-            const T last = narrowed<T>(layer.end(made[k] + widened(reinterpret_cast<const T*>(layer.bias)[filter])));
-            to[filter] = widened(last);
+            const T last = T(layer.end(made[k] + float(reinterpret_cast<const T*>(layer.bias)[filter])));
+            to[filter] = float(last);
             reinterpret_cast<T*>(layer.out)[image * layer.image + filter] = last;
         }
     }
@@ -171,8 +171,8 @@ __global__ void __launch_bounds__(threads_with<Blocks>) squeeze(const __grid_con
 #pragma unroll
         for (unsigned block = 0; block < Blocks; ++block)
             sum += of_block<Blocks>(&mine.sums[c % 8 * Threads + c / 8], block);
-        const T made = narrowed<T>(of.mean.end(sum / static_cast<float>(of.pixels)));
-        mine.values[0][c] = widened(made);
+        const T made = T(of.mean.end(sum / static_cast<float>(of.pixels)));
+        mine.values[0][c] = float(made);
         if (rank == 0) reinterpret_cast<T*>(of.mean.out)[image * of.mean.image + c] = made;
     }
     __syncthreads();

@@ -34,14 +34,14 @@ SLUICE_KERNEL void read_channels(const T* from, float (&to)[Count]) {
         if constexpr (std::is_same_v<T, float>) {
             to[i] = all.each[i];
         } else {
-            to[i] = widened(all.each[i]);
+            to[i] = float(all.each[i]);
         }
     }
 }
 template <typename T, unsigned Count>
 SLUICE_KERNEL void write_channels(const float (&from)[Count], T* to) {
     channels_of<T, Count> all;
-    for (unsigned i = 0; i < Count; ++i) all.each[i] = narrowed<T>(from[i]);
+    for (unsigned i = 0; i < Count; ++i) all.each[i] = T(from[i]);
     *reinterpret_cast<channels_of<T, Count>*>(to) = all;
 }
 
@@ -129,7 +129,7 @@ struct scaled_channels {
         }
         if (also.first != nullptr) {
             if (also_is_channel) {
-                const float one = widened(*also.at(at.image, at.y, at.x, 0));
+                const float one = float(*also.at(at.image, at.y, at.x, 0));
                 for (unsigned i = 0; i < Count; ++i) other[i] = one;
             } else {
                 read_channels(also.at(at.image, at.y, at.x, channel), other);
@@ -287,7 +287,7 @@ struct convolved_channel_pixels {
                     some =
                         *reinterpret_cast<const channels_of<T, Count>*>(line + static_cast<unsigned>(column) * x.pixel);
                 float other[Count];
-                for (unsigned i = 0; i < Count; ++i) other[i] = widened(some.each[i]);
+                for (unsigned i = 0; i < Count; ++i) other[i] = float(some.each[i]);
                 SLUICE_UNROLL
                 for (unsigned p = 0; p < Pixels; ++p) {
                     if (k < p * Stride || k - p * Stride >= Taps) continue;
@@ -325,18 +325,18 @@ struct convolved_element {
         const auto at = grid(index);
         const unsigned k = at.vector, first = k / filters_of_group * channels;
         const T* const filter = filters + std::size_t{k} * window.height * window.width * filter_channels;
-        float sum = widened(bias[k]);
+        float sum = float(bias[k]);
         for (unsigned r = 0; r < window.height; ++r) {
             for (unsigned s = 0; s < window.width; ++s) {
                 const int row = window.row(at.y, r), column = window.column(at.x, s);
                 if (!window.has(row, column)) continue;
                 const T* const pixel = x.at(at.image, static_cast<unsigned>(row), static_cast<unsigned>(column), first);
                 const T* const tap = filter + std::size_t{r * window.width + s} * filter_channels;
-                for (unsigned c = 0; c < channels; ++c) sum += widened(pixel[c]) * widened(tap[c]);
+                for (unsigned c = 0; c < channels; ++c) sum += float(pixel[c]) * float(tap[c]);
             }
         }
-        if (also.first != nullptr) sum += widened(*also.at(at.image, at.y, at.x, k));
-        *out.at(at.image, at.y, at.x, k) = narrowed<T>(end(sum));
+        if (also.first != nullptr) sum += float(*also.at(at.image, at.y, at.x, k));
+        *out.at(at.image, at.y, at.x, k) = T(end(sum));
     }
 };
 
@@ -360,7 +360,7 @@ struct transposed_element {
         const unsigned phase = r % window.down * window.across + s % window.across;
         const T* const filter =
             filters + (std::size_t{phase} * filter_count + k) * taps_down * taps_across * filter_channels;
-        float sum = widened(bias[k]);
+        float sum = float(bias[k]);
         for (unsigned i = 0; i < taps_down; ++i) {
             for (unsigned j = 0; j < taps_across; ++j) {
                 const int row = static_cast<int>(r / window.down + i) - static_cast<int>(taps_down - 1),
@@ -368,11 +368,11 @@ struct transposed_element {
                 if (!window.has(row, column)) continue;
                 const T* const pixel = x.at(at.image, static_cast<unsigned>(row), static_cast<unsigned>(column), 0);
                 const T* const tap = filter + std::size_t{i * taps_across + j} * filter_channels;
-                for (unsigned c = 0; c < channels; ++c) sum += widened(pixel[c]) * widened(tap[c]);
+                for (unsigned c = 0; c < channels; ++c) sum += float(pixel[c]) * float(tap[c]);
             }
         }
-        if (also.first != nullptr) sum += widened(*also.at(at.image, at.y, at.x, k));
-        *out.at(at.image, at.y, at.x, k) = narrowed<T>(end(sum));
+        if (also.first != nullptr) sum += float(*also.at(at.image, at.y, at.x, k));
+        *out.at(at.image, at.y, at.x, k) = T(end(sum));
     }
 };
 
@@ -439,7 +439,7 @@ struct shuffled_channel {
         const auto at = grid(index);
         const unsigned c = at.vector;
         const unsigned from = c % groups * (channels / groups) + c / groups;
-        *out.at(at.image, at.y, at.x, c) = c < channels ? *x.at(at.image, at.y, at.x, from) : narrowed<T>(0.0f);
+        *out.at(at.image, at.y, at.x, c) = c < channels ? *x.at(at.image, at.y, at.x, from) : T(0.0f);
     }
 };
 
@@ -471,7 +471,7 @@ struct left_element {
 
     SLUICE_KERNEL void operator()(unsigned index) const {
         const unsigned pixel = index % plane, channel = index / plane % channels, image = index / plane / channels;
-        y[index] = widened(*x.at(image, pixel / width, pixel % width, channel));
+        y[index] = float(*x.at(image, pixel / width, pixel % width, channel));
     }
 };
 

@@ -13,7 +13,7 @@
 #include <type_traits>
 
 #include "kernels/recurrent/recurrent_layer.hpp"
-#include "kernels/widened.hpp"
+
 #include "sluice/base/kernel.hpp"
 
 namespace sluice::kernels {
@@ -32,7 +32,7 @@ inline constexpr unsigned lanes_of_warp = 32;
 // As a state of this type is kept.
 template <typename T>
 SLUICE_KERNEL float recurrent_rounded(float x) {
-    return widened(T(x));
+    return float(T(x));
 }
 
 // Four numbers that are read at once.
@@ -116,7 +116,7 @@ struct recurrent_input {
     T product, input_bias, state_bias;
 
     SLUICE_KERNEL static recurrent_input none() { return {T(0.0f), T(0.0f), T(0.0f)}; }
-    SLUICE_KERNEL float sum() const { return widened(product) + (widened(input_bias) + widened(state_bias)); }
+    SLUICE_KERNEL float sum() const { return float(product) + (float(input_bias) + float(state_bias)); }
 };
 
 template <typename T, recurrent_kind Kind, unsigned Rows>
@@ -138,8 +138,7 @@ struct recurrent_group {
 
     SLUICE_KERNEL float state_at(const void* from, std::size_t row, std::size_t unit) const {
         if (from == nullptr || first_row + row >= call.batch || unit >= call.hidden) return 0;
-        return widened(
-            typed(from)[direction * call.state_of_direction + (first_row + row) * call.state_of_batch + unit]);
+        return float(typed(from)[direction * call.state_of_direction + (first_row + row) * call.state_of_batch + unit]);
     }
     SLUICE_KERNEL std::uint32_t length_at(std::size_t row) const {
         if (first_row + row >= call.batch) return 0;
@@ -191,7 +190,7 @@ struct recurrent_group {
         return typed(call.bias)[((direction * 2 + side) * gates + gate) * call.hidden + first_unit + unit];
     }
     SLUICE_KERNEL float peephole_at(std::size_t unit, std::size_t gate) const {
-        return widened(typed(call.peepholes)[(direction * 3 + gate) * call.hidden + first_unit + unit]);
+        return float(typed(call.peepholes)[(direction * 3 + gate) * call.hidden + first_unit + unit]);
     }
 
     // --- a pass ---
@@ -229,7 +228,7 @@ struct recurrent_group {
                 SLUICE_RECURRENT_UNROLL
                 for (unsigned i = 0; i < Rows * 4; ++i) {
                     float& sum = sums[i / 4 * slots + gate];
-                    sum = std::fma(widened(weight.at[i % 4]), four[i / 4].at[i % 4], sum);
+                    sum = std::fma(float(weight.at[i % 4]), four[i / 4].at[i % 4], sum);
                 }
             }
         }

@@ -20,9 +20,6 @@
 namespace sluice {
 namespace {
 
-using kernels::as_float;
-using kernels::from_float;
-
 template <reduction What, typename T>
 struct reduce_closure {
     using reducer = kernels::reducer<What>;
@@ -40,7 +37,7 @@ struct reduce_closure {
 
     SLUICE_KERNEL void finish(std::size_t row, const state& all) const {
         if constexpr (What == reduction::max || What == reduction::min) {
-            out[row] = from_float<T>(reducer::result(all, columns));
+            out[row] = T(reducer::result(all, columns));
         } else {
             out[row] = reducer::result(all, columns);
         }
@@ -59,10 +56,11 @@ void reduce_on_host(const void* closure) {
         std::size_t i = 0;
         for (; i + lanes <= all.columns; i += lanes) {
             for (std::size_t lane = 0; lane < lanes; ++lane) {
-                reducer::take(states[lane], as_float(x[i + lane]), i + lane);
+                reducer::take(states[lane], static_cast<float>(x[i + lane]), i + lane);
             }
         }
-        for (std::size_t lane = 0; i < all.columns; ++i, ++lane) reducer::take(states[lane], as_float(x[i]), i);
+        for (std::size_t lane = 0; i < all.columns; ++i, ++lane)
+            reducer::take(states[lane], static_cast<float>(x[i]), i);
         for (std::size_t lane = 1; lane < lanes; ++lane) reducer::join(states[0], states[lane]);
         all.finish(row, states[0]);
     }
@@ -82,7 +80,7 @@ __device__ inline void take_share(typename Reducer::state& all, const T* x, std:
     const std::size_t misaligned = reinterpret_cast<std::uintptr_t>(x) / sizeof(T) % size;
     const std::size_t to_aligned = misaligned == 0 ? 0 : size - misaligned;
     const std::size_t ahead = to_aligned < count ? to_aligned : count;
-    for (std::size_t i = rank; i < ahead; i += threads) Reducer::take(all, as_float(x[i]), first + i);
+    for (std::size_t i = rank; i < ahead; i += threads) Reducer::take(all, static_cast<float>(x[i]), first + i);
     const auto* const pieces = reinterpret_cast<const kernels::piece<T, size>*>(x + ahead);
     const std::size_t whole = (count - ahead) / size;
 #pragma unroll 4
@@ -93,15 +91,16 @@ __device__ inline void take_share(typename Reducer::state& all, const T* x, std:
             // Two at once: their sum is off by at most a float's rounding, their own was a hundred times that.
 #pragma unroll
             for (unsigned i = 0; i < size; i += 2) {
-                Reducer::take(all, as_float(some.element[i]) + as_float(some.element[i + 1]), place + i);
+                Reducer::take(all, static_cast<float>(some.element[i]) + static_cast<float>(some.element[i + 1]),
+                              place + i);
             }
         } else {
 #pragma unroll
-            for (unsigned i = 0; i < size; ++i) Reducer::take(all, as_float(some.element[i]), place + i);
+            for (unsigned i = 0; i < size; ++i) Reducer::take(all, static_cast<float>(some.element[i]), place + i);
         }
     }
     for (std::size_t i = ahead + whole * size + rank; i < count; i += threads) {
-        Reducer::take(all, as_float(x[i]), first + i);
+        Reducer::take(all, static_cast<float>(x[i]), first + i);
     }
 }
 

@@ -18,8 +18,8 @@ struct number_list {
 
     SLUICE_KERNEL float operator[](std::size_t i) const {
         switch (static_cast<io::dtype>(type)) {
-            case io::dtype::f16: return kernels::as_float(static_cast<const half*>(at)[i]);
-            case io::dtype::bf16: return kernels::as_float(static_cast<const bfloat16*>(at)[i]);
+            case io::dtype::f16: return static_cast<float>(static_cast<const half*>(at)[i]);
+            case io::dtype::bf16: return static_cast<float>(static_cast<const bfloat16*>(at)[i]);
             default: return static_cast<const float*>(at)[i];
         }
     }
@@ -59,7 +59,7 @@ struct residual_row {
             float made = (a[first + j] + b[first + j] - centre - missed) * factor * scale[j];
             if (bias != nullptr) made += bias[j];
             if (y != nullptr) y[first + j] = made;
-            if (narrow != nullptr) narrow[first + j] = kernels::from_float<Narrow>(made);
+            if (narrow != nullptr) narrow[first + j] = Narrow(made);
         }
     }
 };
