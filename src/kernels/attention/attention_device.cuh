@@ -9,7 +9,6 @@
 #include "kernels/attention/attention.hpp"
 #include "kernels/gemm/accumulators.cuh"
 #include "sluice/base/half.hpp"
-#include "sluice/kernels/detail/elements.hpp"
 
 namespace sluice::kernels {
 

@@ -10,7 +10,7 @@
 
 #include "kernels/elementwise/words.hpp"
 #include "sluice/base/error.hpp"
-#include "sluice/kernels/detail/elements.hpp"
+#include "sluice/base/half.hpp"
 
 namespace sluice::detail {
 namespace {

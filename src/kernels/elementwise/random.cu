@@ -8,7 +8,7 @@
 #include <string>
 
 #include "sluice/base/error.hpp"
-#include "sluice/kernels/detail/elements.hpp"
+#include "sluice/base/half.hpp"
 #include "sluice/kernels/philox.hpp"
 #include "sluice/runtime/launch.hpp"
 

@@ -12,7 +12,6 @@
 #include "sluice/base/detail/is_nan.hpp"
 #include "sluice/base/half.hpp"
 #include "sluice/base/kernel.hpp"
-#include "sluice/kernels/detail/elements.hpp"
 #include "sluice/kernels/detail/tile_threads.hpp"
 
 namespace sluice::kernels {

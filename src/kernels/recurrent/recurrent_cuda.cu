@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "kernels/recurrent/recurrent_clusters.hpp"
+#include "sluice/base/half.hpp"
 #include "sluice/runtime/detail/closure.hpp"
 
 namespace sluice::kernels {

@@ -11,6 +11,7 @@
 
 #include "kernels/reduction/reducers.hpp"
 #include "kernels/warp.hpp"
+#include "sluice/base/half.hpp"
 #include "sluice/base/kernel.hpp"
 #include "sluice/kernels/detail/elements.hpp"
 #include "sluice/kernels/elementwise.hpp"

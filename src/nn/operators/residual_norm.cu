@@ -6,7 +6,6 @@
 #include "nn/operators/launch_rows.hpp"
 #include "nn/operators/row_sum.hpp"
 #include "sluice/base/half.hpp"
-#include "sluice/kernels/detail/elements.hpp"
 
 namespace sluice::nn::operators {
 namespace {
