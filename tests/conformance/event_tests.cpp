@@ -124,8 +124,13 @@ TEST_P(events, an_event_may_be_dropped_before_it_is_reached) {
     {
         auto dropped = event::record(home);
     }
+    bool ran = false;
+    home.host_call({"after"}, {[&ran] { ran = true; }});
+    EXPECT_FALSE(ran);
     held.open();
     on.synchronize();
+    EXPECT_TRUE(ran);
+    EXPECT_NO_THROW(event::record(home).wait());
 }
 
 }  // namespace sluice::conformance::event_tests

@@ -95,6 +95,33 @@ struct copy_elements {
     }
 };
 
+// A class with members, a loop over an array of its own, and a function template.
+struct polynomial {
+    unsigned coefficients[4];
+
+    template <typename T>
+    SLUICE_KERNEL T of(T x) const {
+        T sum = 0;
+        for (const unsigned each : coefficients) sum = sum * x + each;
+        return sum;
+    }
+};
+
+struct sums_of_a_polynomial {
+    polynomial what;
+    SLUICE_KERNEL void operator()(index_1d at, disjoint_view<unsigned> x) const {
+        unsigned* const e = x.at(at);
+        if (e == nullptr) return;
+        const auto added = [&](unsigned sum, std::size_t i) { return sum + what.of(static_cast<unsigned>(i)); };
+        unsigned sum = 0;
+        for (std::size_t i = 0; i <= at.value(); ++i) {
+            if (i % 3 == 1) continue;
+            sum = added(sum, i);
+        }
+        *e = sum;
+    }
+};
+
 template <typename Value>
 std::vector<unsigned> table(std::size_t rows, std::size_t columns, Value value) {
     std::vector<unsigned> made;
@@ -258,6 +285,20 @@ TEST_P(launches, values_are_converted_to_the_parameters_type_and_kernels_keep_th
     const short two = 2;
     auto operation = launch(axpy{0.5f}, each_of(y), two, x, std::move(y));
     EXPECT_EQ(sync(std::move(operation).and_then(download), pool), (std::vector<float>{11, 22, 33}));
+}
+
+TEST_P(launches, kernels_have_loops_members_templates_and_lambdas) {
+    single_stream pool(on);
+    const polynomial what{{2, 0, 7, 1}};
+    auto x = sync(zeros<unsigned>({100}), pool);
+    launch_on(pool.next(), sums_of_a_polynomial{what}, each_of(x), x);
+    unsigned sum = 0;
+    std::vector<unsigned> expected;
+    for (unsigned i = 0; i < 100; ++i) {
+        if (i % 3 != 1) sum += 2 * i * i * i + 7 * i + 1;
+        expected.push_back(sum);
+    }
+    EXPECT_EQ(contents(std::move(x), pool.next()), expected);
 }
 
 TEST_P(launches, shared_tensors_and_partitions_can_be_read) {

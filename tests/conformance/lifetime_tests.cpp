@@ -76,6 +76,19 @@ TEST_P(lifetimes, dropping_tensors_in_use_by_a_held_stream_does_not_block) {
     on.synchronize();
 }
 
+// The tensor is gone, and its memory may be somebody else's, before the copy begins.
+TEST_P(lifetimes, a_download_outlives_its_tensor) {
+    NEEDS_A_GATE();
+    single_stream alone(on);
+    const stream home = alone.next(), other = streams.next();
+    gate held(home);
+    auto copied = spawn(full<unsigned>({size}, 3).and_then(download), alone);  // the tensor ends here
+    std::vector<tensor<unsigned>> next;
+    for (const stream each : {home, other}) next.push_back(submit_to(each, full<unsigned>({size}, 9)));
+    held.open();
+    EXPECT_EQ(std::move(copied).get(), numbers(size, 3));
+}
+
 TEST_P(lifetimes, an_operation_dropped_before_submission_does_nothing) {
     const std::size_t before = bytes_in_use();
     stream home = streams.next();

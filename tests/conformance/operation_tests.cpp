@@ -173,6 +173,27 @@ TEST_P(operations, sync_on_runs_on_the_given_stream) {
     }
 }
 
+TEST_P(operations, a_chain_stays_on_one_of_four_streams) {
+    round_robin four(on, 4);
+    std::vector<stream> all;
+    for (int i = 0; i < 4; ++i) all.push_back(four.next());
+    std::vector<ticket> before;
+    for (const stream each : all) before.push_back(each.issued());
+    std::vector<stream> seen;
+    const auto noted = [&seen](auto x) {
+        return with_context([&seen, x = std::move(x)](execution_context& context) mutable {
+            seen.push_back(context.stream());
+            return step(std::move(x), 1);
+        });
+    };
+    sluice::sync(full<unsigned>({5}, 1).and_then(noted).and_then(noted).and_then(download), four);
+    ASSERT_EQ(seen.size(), 2u);
+    EXPECT_EQ(seen[0], seen[1]);
+    std::size_t used = 0;
+    for (std::size_t i = 0; i < all.size(); ++i) used += all[i].issued() != before[i] ? 1 : 0;
+    EXPECT_EQ(used, 1u);
+}
+
 TEST_P(operations, round_robin_uses_its_streams_in_order) {
     std::array<command_queue*, 3> streams{};
     for (command_queue*& each : streams) each = &pool.next().queue();

@@ -121,6 +121,27 @@ TEST_P(device_sets, a_tensor_may_pass_through_all_devices) {
         EXPECT_EQ(std::move(rounds[start]).get(), numbers(size, after_steps(3 * start + 4, laps)));
 }
 
+TEST_P(device_sets, a_copy_to_another_device_completes_beside_a_held_kernel) {
+    NEEDS_TWO_DEVICES();
+    NEEDS_A_GATE();
+    if (!GetParam().runs_concurrently) GTEST_SKIP() << "a held stream holds the others";
+    round_robin streams(all[0], 2);
+    const stream held = streams.next(), home = streams.next();
+    auto kernel = sync_on(full<unsigned>({size}, 1), held);
+    auto x = sync_on(full<unsigned>({size}, 7).and_then(copy_to(last)).and_then(copy_to(all[0])), home);  // loads both
+    all[0].synchronize();
+    gate closed(held);
+    step_on(held, kernel, 4);
+    const ticket gated = held.issued();
+    auto there = sync_on(copy_to(last)(std::move(x)), home);
+    EXPECT_FALSE(has_passed(held, gated));
+    EXPECT_EQ(location(there), last.name());
+    closed.open();
+    round_robin at_last(last, 1);
+    EXPECT_EQ(contents(std::move(there), at_last.next()), numbers(size, 7));
+    EXPECT_EQ(contents(std::move(kernel), held), numbers(size, 7));
+}
+
 TEST_P(device_sets, the_source_of_a_copy_is_written_only_after_the_copy) {
     std::vector<device_future<pending<numbers>>> copies;
     for (unsigned i = 0; i < 50; ++i) {

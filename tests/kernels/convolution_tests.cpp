@@ -208,6 +208,23 @@ TEST_P(convolutions, tell_how_much_of_the_workspace_they_take) {
                         [&] { static_cast<void>(convolution_workspace_bytes(on, {20, 20}, filter)); });
 }
 
+// A stream begins without scratch memory, and takes what the shapes need when they come.
+TEST_P(convolutions, take_no_memory_before_their_first_call) {
+    runtime fresh(GetParam().options);
+    device& there = fresh.find(GetParam().device);
+    single_stream alone(there);
+    static_cast<void>(alone.next());
+    EXPECT_EQ(there.device_pool().usage().in_use_bytes, 0u);
+    for (const std::size_t side : {5u, 40u, 9u}) {
+        const auto ones = sluice::sync(share(full<float>({1, 1, 3, 3}, 1)), alone);
+        const auto y = sluice::sync(full<float>({1, 1, side, side}, 2).and_then([&](auto x) {
+            return convolution(shared_tensor<float>(std::move(x)), ones).and_then(download);
+        }),
+                                    alone);
+        EXPECT_EQ(y, std::vector<float>((side - 2) * (side - 2), 18)) << side;
+    }
+}
+
 TEST_P(convolutions, of_shapes_that_do_not_fit_are_refused_before_anything_is_submitted) {
     const auto of = [&](const shape& shape) { return sync(share(zeros<float>(shape)), pool); };
     const auto x = of({1, 4, 5, 6}), filter = of({2, 4, 3, 3}), matrix = of({5, 6}), other = of({2, 3, 3, 3}),
