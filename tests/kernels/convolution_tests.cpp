@@ -210,8 +210,8 @@ TEST_P(convolutions, tell_how_much_of_the_workspace_they_take) {
 
 // A stream begins without scratch memory, and takes what the shapes need when they come.
 TEST_P(convolutions, take_no_memory_before_their_first_call) {
-    runtime fresh(GetParam().options);
-    device& there = fresh.find(GetParam().device);
+    runtime machine(GetParam().options);
+    device& there = machine.find(GetParam().device);
     single_stream alone(there);
     static_cast<void>(alone.next());
     EXPECT_EQ(there.device_pool().usage().in_use_bytes, 0u);
