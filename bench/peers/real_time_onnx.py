@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """The loop of examples/real_time.cpp with ONNX Runtime, from Python: inputs and outputs are bound once, so that a period
-is one call of run_with_iobinding. The collector of garbage is off. The time of an identity network, printed beside it,
+is one call of run_with_iobinding. The collector of garbage is off. The time of an identity network, which is printed too,
 is what Python and the call cost.
 
     real_time_onnx.py [--model FILE] [--periods N] [--hertz N] [--core N] [--priority N]

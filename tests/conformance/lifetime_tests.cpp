@@ -76,7 +76,7 @@ TEST_P(lifetimes, dropping_tensors_in_use_by_a_held_stream_does_not_block) {
     on.synchronize();
 }
 
-// The tensor is gone, and its memory may be somebody else's, before the copy begins.
+// The tensor is gone, and its memory may belong to another tensor, before the copy begins.
 TEST_P(lifetimes, a_download_outlives_its_tensor) {
     NEEDS_A_GATE();
     single_stream alone(on);
