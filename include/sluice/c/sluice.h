@@ -306,9 +306,9 @@ sluice_status sluice_network_run(const sluice_network* network, const sluice_ten
                                  sluice_result** result);
 
 /* The same, and writes the outputs to the caller's memory. Each buffer's type and shape must be its output's: else
- * SLUICE_SHAPE_MISMATCH, and nothing is written to any of them. Where the network can be prepared, on a CPU device, this
- * allocates no memory from the third run with inputs of the same shapes on, if its values have at most 64 MiB; primitives
- * of oneDNN may. The memory of an input may be that of an output. */
+ * SLUICE_SHAPE_MISMATCH, and nothing is written to any of them. Where the network can be prepared, on a CPU device,
+ * this allocates no memory from the third run with inputs of the same shapes on, if its values have at most 64 MiB;
+ * primitives of oneDNN may. The memory of an input may be that of an output. */
 sluice_status sluice_network_run_into(const sluice_network* network, const sluice_tensor* inputs, size_t count,
                                       const sluice_buffer* outputs, size_t output_count);
 
