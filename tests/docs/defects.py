@@ -12,7 +12,7 @@ import sys
 import checking
 
 PAGE = "docs/design/defects.md"
-COLUMNS = 6
+COLUMNS = 4  # defect, root, mended in, test
 NAMED = re.compile(r"`(\w+)\.([\w.]+)` \(([\w./]+)[;)]")  # `suite.name` (file), or with a remark after a semicolon
 
 
@@ -31,11 +31,11 @@ def has(suite, name, path, text):
 def problems(page, read):
     """`read` gives the text of a file below tests/, or None."""
     for number, line in enumerate(page.splitlines(), start=1):
-        if not line.startswith("| ") or line.startswith("| id "):
+        if not line.startswith("| ") or line.startswith("| defect "):
             continue
         cells = line.strip("| ").split(" | ")
         if len(cells) != COLUMNS:
-            yield f"{number}: {len(cells)} columns instead of {COLUMNS}"
+            yield f"{number}: {len(cells)} columns instead of {COLUMNS}: defect, root, mended in, test"
             continue
         named = NAMED.findall(cells[-1])
         if not named and not cells[-1].startswith("no test: "):
@@ -56,7 +56,7 @@ def self_test():
              "install/CMakeLists.txt": "sluice_parent_test(f ON OFF)"}
 
     def row(last):
-        return f"| H1 | what | wrong | root | 0123abcd | {last} |"
+        return f"| what went wrong | root | 0123abcd | {last} |"
 
     healthy = [row("`b.holds` (a/b_tests.cpp; on a GPU), `compile_fail.c.is_refused` (compile_fail/c.cpp)"),
                row("`d.test_e` (a/d.py)"), row("`install.f` (install/CMakeLists.txt)"), row("no test: a limit")]
@@ -67,7 +67,7 @@ def self_test():
                row("`d.test_f` (a/d.py)"): "1: tests/a/d.py has no d.test_f",
                row("`install.g` (install/CMakeLists.txt)"): "1: tests/install/CMakeLists.txt has no install.g",
                row("`b.holds` (a/b_tests.cpp), `b.holds` (?)"): "1: a test that is not written as `suite.name` (file)",
-               row("later"): "1: no test, and no reason", "| H1 | what |": "1: 2 columns instead of 6"}
+               row("later"): "1: no test, and no reason", "| what | root |": "1: 2 columns instead of 4: defect, root, mended in, test"}
     missed = [f"found in: {line}" for line in healthy if list(problems(line, files.get))]
     for line, expected in planted.items():
         found = list(problems(line, files.get))

@@ -42,9 +42,9 @@ INTRODUCTION = f"""# Public headers
 
 <!-- Made by `{COMMAND}`; the test docs.headers compares. -->
 
-`#include <sluice/sluice.hpp>` brings the headers that are marked with a star. Include single headers where compile time
-matters. All names are in the namespace `sluice`; those of a few rooms are in `sluice::sim`, `sluice::io`, `sluice::nn`,
-`sluice::serve` and `sluice::cuda`. Headers in folders named `detail` are the library's own: they may change at any time.
+`#include <sluice/sluice.hpp>` brings the headers that are marked with a star. Include single headers where compile time matters. All names are
+in the namespace `sluice`; those of some rooms in `sluice::sim`, `io`, `nn`, `serve` and `cuda`. The comment at the top of a header says what
+it is; the site has a page of each. Headers in folders named `detail` are the library's own.
 """
 
 
@@ -61,6 +61,13 @@ def first_sentence(text):
         words.append(line[2:].strip())
     sentence = re.split(r"(?<=[.])\s", " ".join(words).strip() + " ")[0].strip() if words else ""
     return sentence.rstrip(":,").rstrip() if sentence.endswith((":", ",")) else sentence
+
+
+def subject(sentence, stem):
+    """What a header's sentence is about: the names before its colon, without explanations in parentheses, or all of it;
+    nothing where that is the header's own name."""
+    names = re.sub(r" ?\([^)]*\)", "", sentence.partition(": ")[0])
+    return "" if names == stem else escaped(names)
 
 
 def public_headers(root):
@@ -96,12 +103,12 @@ def page(root):
             silent.append(path)
         room = path.parts[1] if len(path.parts) > 2 else ""
         star = " ★" if path in umbrella else ""
-        by_room.setdefault(room, []).append(f"| [{path}](../include/{path}){star} | {escaped(sentence)} |")
+        by_room.setdefault(room, []).append(f"- [{path}](../include/{path}){star} {subject(sentence, path.stem)}".rstrip())
     text = INTRODUCTION
     order = [room for room in ROOMS if room in by_room] + sorted(set(by_room) - set(ROOMS))
     for room in order:
         rows = "\n".join(by_room[room])
-        text += f"\n## {ROOMS.get(room, room)}\n\n| header | what it is |\n| --- | --- |\n{rows}\n"
+        text += f"\n## {ROOMS.get(room, room)}\n\n{rows}\n"
     return text, silent
 
 
@@ -131,7 +138,7 @@ def self_test():
             found = problems(root)
             if len(found) != len(expected) or not all(part in line for part, line in zip(expected, found)):
                 failures.append(f"{name}: found {found}")
-            rows = ("op/a.hpp) ★ | a\\<T>: the first one. |", "op/c.h) | For C. |")
+            rows = ("op/a.hpp) ★ a\\<T>\n", "op/c.h) For C.\n", "sluice.hpp) ★ Everything.\n")
             if name == "healthy" and not all(row in page(root)[0] for row in rows):
                 failures.append("healthy: " + page(root)[0])
 

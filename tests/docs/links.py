@@ -23,7 +23,7 @@ def pages(root):
     yield from sorted(root.glob("*.md"))
     yield from sorted((root / "docs").rglob("*.md"))
     yield from sorted((root / "bench/notes").glob("*.md"))
-    yield from sorted((root / "tests").glob("*.md"))
+    yield from sorted((root / "tests").rglob("*.md"))
     for folder in ("bench/results", "data", "examples", "models"):
         yield from sorted((root / folder).glob("README.md"))
 
