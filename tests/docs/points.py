@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Checks that each test which docs/design/points.md names exists, in the file that the page leads to.
+"""Checks that each test which tests/points.md names exists, in the file that the page leads to.
 
     points.py REPOSITORY      prints each name that does not exist and each row that is out of place, and fails
     points.py --self-test     plants mistakes in a temporary tree and checks that each is found
@@ -15,7 +15,7 @@ import tempfile
 
 import checking
 
-PAGE = pathlib.PurePosixPath("docs/design/points.md")
+PAGE = pathlib.PurePosixPath("tests/points.md")
 ROW = re.compile(r"^\| (\d{3})\.(\d+) \| ([^|]+) \| ([^|]+) \|$")
 NAMED = re.compile(r"\[`(\w+)\.(\w+)`\]\(([^)]+)\)")
 COUNT = re.compile(r"\b(\d+) points\b")
@@ -68,11 +68,11 @@ def problems(root):
 def self_test():
     healthy = (
         "# Points\n\nThere are 3 points.\n\n| point | what | shown by |\n| --- | --- | --- |\n"
-        "| 000.1 | one | [`all.works`](../../tests/a_tests.cpp) · "
-        "[`compile_fail.wrong`](../../tests/compile_fail/w.cpp) |\n"
-        "| 000.2 | two | [`examples.one_twice`](../../examples/one.cu) · "
-        "[`install.goes`](../../tests/install/CMakeLists.txt) |\n"
-        "| 001.1 | three | [a page](../a.md) |\n"
+        "| 000.1 | one | [`all.works`](a_tests.cpp) · "
+        "[`compile_fail.wrong`](compile_fail/w.cpp) |\n"
+        "| 000.2 | two | [`examples.one_twice`](../examples/one.cu) · "
+        "[`install.goes`](install/CMakeLists.txt) |\n"
+        "| 001.1 | three | [a page](../docs/a.md) |\n"
     )
     planted = {
         "healthy": (healthy, None),
@@ -84,7 +84,7 @@ def self_test():
         "install": (healthy.replace("install.goes", "install.comes"), "no test install.comes"),
         "number": (healthy.replace("000.2", "000.3").replace("3 points", "4 points"), "000.3 comes after 000.1"),
         "count": (healthy.replace("3 points", "4 points"), "3 rows"),
-        "nothing": (healthy.replace("[a page](../a.md)", "nothing"), "001.1 names nothing"),
+        "nothing": (healthy.replace("[a page](../docs/a.md)", "nothing"), "001.1 names nothing"),
         "columns": (healthy.replace("| three |", "|"), "not a row"),
     }
     failures = []

@@ -102,7 +102,6 @@ NAVIGATION = [
         "docs/design/serving.md",
         "docs/design/files_and_process.md",
         "docs/design/defects.md",
-        "docs/design/points.md",
     ]),
     ("Project", [
         "CHANGELOG.md",
