@@ -32,6 +32,7 @@ NAVIGATION = [
         "docs/networks.md",
         "docs/inference.md",
         "docs/microseconds.md",
+        "docs/real_time.md",
         "docs/eight_bits.md",
         "docs/python.md",
         "docs/python_pipelines.md",
