@@ -113,17 +113,6 @@ def names(networks, *kinds):
     return ", ".join(name for name, (_, result) in sorted(networks.items()) if result.kind in kinds)
 
 
-def passed_names(found):
-    """For each framework its networks that pass with one exporter at least."""
-    lines = []
-    for title, frameworks in (("PyTorch", PYTORCH), ("scikit-learn", ["sklearn"]), ("Keras", ["keras"])):
-        passed = {name: entry for each in frameworks for name, entry in found.get(each, {}).items()
-                  if entry[1].kind == "passed"}
-        if passed:
-            lines += ["", f"**{title}**", "", *textwrap.wrap(names(passed, "passed"), 120)]
-    return lines
-
-
 def reasons(found):
     lines = ["| network | what | why |", "|---|---|---|"]
     for framework, networks in found.items():
@@ -161,8 +150,8 @@ def page(found, options):
         "A difference is the largest one of an output, as a share of the output's largest number, or absolutely where "
         "all are below 1. Whole numbers, such as classes, must be equal. Allowed are 1e-5 for PyTorch and Keras (2e-3 "
         "for `half_precision`, whose numbers have 16 bits), and for scikit-learn, which itself computes with 64 bits, "
-        "1e-4, of `complement_bayes` and `multinomial_bayes` 1e-3.", 120), ""] + counts_table(found) +
-        ["", "## What passed"] + passed_names(found) +
+        "1e-4, of `complement_bayes` and `multinomial_bayes` 1e-3. The networks are those of `tools/export_pytorch.py`, "
+        "`tools/export_sklearn.py` and `tools/export_keras.py`.", 120), ""] + counts_table(found) +
         ["", "## What did not pass", ""] + reasons(found) + [""] + not_exported(found)) + "\n"
 
 
