@@ -90,6 +90,22 @@ std::optional<std::string> refusal_of(const nn::model& network) {
     }
 }
 
+// Names in lines of at most 120 columns, separated by commas.
+void write_wrapped(const std::vector<std::string>& names, std::ostream& out) {
+    std::size_t column = 0;
+    for (std::size_t i = 0; i < names.size(); ++i) {
+        const std::string word = names[i] + (i + 1 < names.size() ? "," : "");
+        if (column != 0 && column + 1 + word.size() > 120) {
+            out << '\n';
+            column = 0;
+        }
+        if (column != 0) out << ' ';
+        out << word;
+        column += word.size() + (column != 0 ? 1 : 0);
+    }
+    out << '\n';
+}
+
 }  // namespace
 
 void describe_onnx(const nn::model& network, const std::vector<nn::network_step>* steps, bool as_json,
@@ -151,7 +167,7 @@ void describe_onnx(const nn::model& network, const std::vector<nn::network_step>
 void describe_operators(bool as_json, std::ostream& out) {
     const std::vector<nn::known_operator> known = nn::known_operators();
     auto list = nlohmann::json::array();
-    if (!as_json) out << "| operator | versions of its operator set |\n|---|---|\n";
+    std::vector<std::string> in_all, rows;
     for (std::size_t i = 0; i < known.size(); ++i) {
         const nn::known_operator& first = known[i];
         std::string versions;
@@ -162,16 +178,24 @@ void describe_operators(bool as_json, std::ostream& out) {
                         (each.until ? " to " + std::to_string(*each.until) : " and later");
         }
         i = last - 1;
-        if (as_json) {
-            list.push_back({{"domain", first.domain.empty() ? "ai.onnx" : first.domain},
-                            {"operator", first.name},
-                            {"versions", versions}});
-        } else {
-            out << "| " << (first.domain.empty() ? "" : std::string(first.domain) + ".") << first.name << " | "
-                << (versions == "1 and later" ? "all" : versions) << " |\n";
-        }
+        list.push_back({{"domain", first.domain.empty() ? "ai.onnx" : first.domain},
+                        {"operator", first.name},
+                        {"versions", versions}});
+        const std::string name =
+            (first.domain.empty() ? "" : std::string(first.domain) + ".") + std::string(first.name);
+        if (versions == "1 and later")
+            in_all.push_back(name);
+        else
+            rows.push_back("| " + name + " | " + versions + " |\n");
     }
-    if (as_json) out << json_line({{"operators", list}}) << '\n';
+    if (as_json) {
+        out << json_line({{"operators", list}}) << '\n';
+        return;
+    }
+    out << "In all versions of their operator sets:\n\n";
+    write_wrapped(in_all, out);
+    out << "\n| operator | versions of its operator set |\n|---|---|\n";
+    for (const std::string& row : rows) out << row;
 }
 
 }  // namespace sluice::app
