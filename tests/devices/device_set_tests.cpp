@@ -125,15 +125,20 @@ TEST_P(device_sets, a_copy_to_another_device_completes_beside_a_held_kernel) {
     NEEDS_TWO_DEVICES();
     NEEDS_A_GATE();
     if (!GetParam().runs_concurrently) GTEST_SKIP() << "a held stream holds the others";
-    round_robin streams(all[0], 2);
-    const stream held = streams.next(), home = streams.next();
+    round_robin alone(all[0], 1);
+    const stream held = alone.next();
+    const auto there_and_back = [&](tensor<unsigned> y) {
+        return copy_to(last)(std::move(y)).and_then([&](auto z) {
+            return on_device(last, copy_to(all[0])(std::move(z)));
+        });
+    };
     auto kernel = sync_on(full<unsigned>({size}, 1), held);
-    auto x = sync_on(full<unsigned>({size}, 7).and_then(copy_to(last)).and_then(copy_to(all[0])), home);  // loads both
+    auto x = sluice::sync(on_device(all[0], full<unsigned>({size}, 7)).and_then(there_and_back), pool);  // loads both
     all[0].synchronize();
     gate closed(held);
     step_on(held, kernel, 4);
     const ticket gated = held.issued();
-    auto there = sync_on(copy_to(last)(std::move(x)), home);
+    auto there = sluice::sync(copy_to(last)(std::move(x)), pool);
     EXPECT_FALSE(has_passed(held, gated));
     EXPECT_EQ(location(there), last.name());
     closed.open();
