@@ -95,8 +95,14 @@ void landed_outputs::copy_to(std::span<const output_view> to) const {
 }
 
 landed_outputs submit_run(const prepared_network& of, execution_context& context, std::vector<any_tensor> inputs) {
-    landed_outputs made{of.from().path, {}, {}, {}};
-    made.outputs = of.run(&context, operators::place::device, std::move(inputs), &made.checks);
+    std::vector<operators::device_check> checks;
+    std::vector<any_tensor> outputs = of.run(&context, operators::place::device, std::move(inputs), &checks);
+    return submit_landing(of, context, std::move(outputs), std::move(checks));
+}
+
+landed_outputs submit_landing(const prepared_network& of, execution_context& context, std::vector<any_tensor> outputs,
+                              std::vector<operators::device_check> checks) {
+    landed_outputs made{of.from().path, std::move(outputs), std::move(checks), {}};
     const std::size_t bytes = made.block_bytes();
     if (const std::size_t most = run_limit::now(); most != 0 && bytes > most) {
         throw run_too_large(

@@ -49,7 +49,11 @@ struct landed_outputs {
     void require_passed_checks() const;
 };
 
-// Submits a run and the copies of its outputs to the host. They may be read after the wait.
+// Submits the copies of outputs of a run, and of what its checks find, to the host. They may be read after the wait.
+landed_outputs submit_landing(const prepared_network& of, execution_context& context, std::vector<any_tensor> outputs,
+                              std::vector<operators::device_check> checks);
+
+// The same of a run that it submits, with all outputs.
 landed_outputs submit_run(const prepared_network& of, execution_context& context, std::vector<any_tensor> inputs);
 
 }  // namespace sluice::nn::detail

@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <chrono>
 #include <csignal>
 #include <cstddef>
@@ -21,12 +22,16 @@
 #include <filesystem>
 #include <functional>
 #include <mutex>
+#include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
+#include "nn/support/memory_models.hpp"
 #include "sluice/nn/mlp_model.hpp"
 #include "sluice/nn/network.hpp"
 #include "sluice/nn/onnx.hpp"
+#include "sluice/nn/session.hpp"
 #include "sluice/nn/to_model.hpp"
 #include "sluice/runtime/runtime.hpp"
 #include "sluice/runtime/scheduling_policy.hpp"
@@ -228,6 +233,40 @@ TEST_P(real_time, runs_allocate_nothing_take_no_lock_and_do_not_call_the_system)
 
 INSTANTIATE_TEST_SUITE_P(ways, real_time, ::testing::Values(way::prepared, way::called),
                          [](const auto& its) { return its.param == way::prepared ? "prepared" : "called"; });
+
+// A step of a session, whose state changes between two buffers, does what a run of the prepared network does: nothing
+// of this, or what a primitive of oneDNN does.
+TEST(real_time_sessions, allocate_and_lock_as_little_as_prepared_networks) {
+    runtime machine({.cpu_workers = 1, .cuda = false});
+    single_stream on(machine.find("cpu:0"));
+    const std::vector<float> x = test_support::some_numbers(6, 1);
+    const input_view row(std::span<const float>(x).first(3), {1, 1, 3}), columns(x, {1, 2, 3});
+    const std::pair<model, input_view> networks[] = {{test_support::recurrent_model("LSTM"), row},
+                                                     {test_support::recurrent_model("GRU", 1), row},
+                                                     {test_support::causal_convolution(), columns}};
+    for (const auto& [from, one] : networks) {
+        const network made = sync(make_network(from), on);
+        session s(made);
+        const std::array given = {one};
+        const auto counted = [](auto&& call) {
+            for (int i = 0; i < 4; ++i) call();
+            const std::size_t allocated = allocations, locked = locks;
+            for (int i = 0; i < 1000; ++i) call();
+            return std::pair(allocations - allocated, locks - locked);
+        };
+        const auto of_session = counted([&] { s.step(given); });
+        std::vector<input_shape> shapes = {{"x", {one.form().shape().begin(), one.form().shape().end()}}};
+        const session_state state = s.state();
+        for (const auto& [name, value] : state) shapes.push_back({name, value.shape()});
+        prepared fast = made.prepare(shapes);
+        const auto of_prepared = counted([&] { fast.run(); });
+        EXPECT_LE(of_session.first, of_prepared.first) << from.path;
+        EXPECT_LE(of_session.second, of_prepared.second) << from.path;
+        if (from.path == "causal.onnx") continue;
+        EXPECT_EQ(of_session.first, 0U) << from.path;
+        EXPECT_EQ(of_session.second, 0U) << from.path;
+    }
+}
 
 // What the test above would miss if it counted nothing.
 TEST(real_time_counts, see_an_allocation_and_a_lock) {

@@ -30,6 +30,7 @@ NAVIGATION = [
     ]),
     ("Networks", [
         "docs/networks.md",
+        "docs/sessions.md",
         "docs/inference.md",
         "docs/microseconds.md",
         "docs/real_time.md",
