@@ -1,12 +1,13 @@
 #!/usr/bin/env python3
 """Checks the sentences of README.md, ARCHITECTURE.md, CONTRIBUTING.md and the pages in docs.
 
-    prose.py REPOSITORY      prints each sentence of more than 40 words, each "is no ...", and each word of the house that
-                             a page uses without a link to its meaning, and fails
+    prose.py REPOSITORY      prints each sentence of more than 40 words, each "is no ...", each word of the house that a
+                             page uses without a link to its meaning, and whether the pages are too long, and fails
     prose.py --self-test     checks that such sentences and words are found
 
 A paragraph, an item of a list and a cell of a table each begin a sentence. Code counts as one word, links as their text;
-names with commas between them are not a sentence.
+names with commas between them are not a sentence. All pages together have at most 60,000 words of text: what is added
+takes the place of something. Code and the marks of tables do not count.
 """
 
 import re
@@ -14,7 +15,7 @@ import sys
 
 import checking
 
-LONGEST = 40
+LONGEST, MOST = 40, 60_000
 FENCE = re.compile(r"^ *```.*?^ *```$|<!--.*?-->", re.DOTALL | re.MULTILINE)
 BEGINS = re.compile(r"^ *(?:[-*] |\d+\. |#+ |\|)|^ *$")
 LINK = re.compile(r"!?\[((?:[^\[\]]|\[[^\[\]]*\])*)\]\([^)]*\)")
@@ -61,6 +62,10 @@ def is_list(sentence):
     return 2 * sentence.count(", ") > len(words(sentence))
 
 
+def words_of_text(text):
+    return sum(len([each for each in line.split() if each != "|"]) for line in FENCE.sub("", text).splitlines())
+
+
 def problems(name, text):
     if name in LISTS:
         return
@@ -93,7 +98,7 @@ def self_test():
     planted = {"healthy": ("", None), "long": ("word " * 41, "41 words"), "long item": ("- " + "word " * 41, "41 words"),
                "two lines": ("word " * 21 + "\n" + "word " * 21, "42 words"), "no": ("It is no tensor.", "'is no tensor."),
                "house": ("A lane.", "'lane' has no link"), "others": ("It makes room for all.", None), "names": ("one, " * 50, None)}
-    missed = []
+    missed = [] if words_of_text("a b | c\n```\nd\n```\n<!-- e -->\n") == 3 else ["the words of a text"]
     for name, (text, reason) in planted.items():
         found = list(problems("p.md", healthy + "\n" + text + "\n"))
         if (reason is None and found) or (reason and (len(found) != 1 or reason not in found[0])):
@@ -102,8 +107,12 @@ def self_test():
 
 
 def problems_of(root):
-    for page in pages(root):
-        yield from problems(page.relative_to(root).as_posix(), page.read_text(encoding="utf-8"))
+    texts = {page.relative_to(root).as_posix(): page.read_text(encoding="utf-8") for page in pages(root)}
+    for name, text in texts.items():
+        yield from problems(name, text)
+    total = sum(map(words_of_text, texts.values()))
+    if total > MOST:
+        yield f"all pages have {total} words of text: at most {MOST}. Shorten what you extend, or another page"
 
 
 if __name__ == "__main__":
