@@ -6,8 +6,8 @@
     prose.py --self-test     checks that such sentences and words are found
 
 A paragraph, an item of a list and a cell of a table each begin a sentence. Code counts as one word, links as their text;
-names with commas between them are not a sentence. All pages together have at most 60,000 words of text: what is added
-takes the place of something. Code and the marks of tables do not count.
+names with commas between them are not a sentence. The pages that people write have at most 58,000 words of text together:
+what is added takes the place of something. Code and the marks of tables do not count.
 """
 
 import re
@@ -15,7 +15,7 @@ import sys
 
 import checking
 
-LONGEST, MOST = 40, 60_000
+LONGEST, MOST = 40, 58_000
 FENCE = re.compile(r"^ *```.*?^ *```$|<!--.*?-->", re.DOTALL | re.MULTILINE)
 BEGINS = re.compile(r"^ *(?:[-*] |\d+\. |#+ |\|)|^ *$")
 LINK = re.compile(r"!?\[((?:[^\[\]]|\[[^\[\]]*\])*)\]\([^)]*\)")
@@ -27,6 +27,7 @@ IS_NO = re.compile(r"(?<![Tt]here )\b(?:is|are|was|were) no (?!longer\b|more\b|l
 HOUSE = {word: re.compile(rf"\b{word}\b", re.IGNORECASE) for word in ("waist", "rooms?", "stretch(?:es)?", "lanes?")}
 GLOSSARY = re.compile(r"glossary\.md|waist\.md|ARCHITECTURE\.md|networks\.md")
 LISTS = {"docs/headers.md"}  # made from names
+MADE = LISTS | {"docs/operators.md", "docs/exported_networks.md", "docs/coverage.md"}  # by programs
 EXPLAINS = {"docs/glossary.md", "docs/design/waist.md", "ARCHITECTURE.md", "docs/design/networks.md"}
 # Rooms that are none of the house: memory, a place for results.
 OTHER = re.compile(r"makes? room|leaves? room|room was made|\bhave room\b|\bhas room\b|room for\b|host_buffer<float> room|`[^`]*`", re.IGNORECASE)
@@ -110,9 +111,9 @@ def problems_of(root):
     texts = {page.relative_to(root).as_posix(): page.read_text(encoding="utf-8") for page in pages(root)}
     for name, text in texts.items():
         yield from problems(name, text)
-    total = sum(map(words_of_text, texts.values()))
+    total = sum(words_of_text(text) for name, text in texts.items() if name not in MADE)
     if total > MOST:
-        yield f"all pages have {total} words of text: at most {MOST}. Shorten what you extend, or another page"
+        yield f"the pages have {total} words of text: at most {MOST}. Shorten what you extend, or another page"
 
 
 if __name__ == "__main__":
