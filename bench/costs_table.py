@@ -11,6 +11,12 @@ import sys
 # Rows that the page leaves out: what a user decides by is in others. The JSON has all.
 LEFT_OUT = ("headers", "shared libraries that", "libraries that", "`import`: by", "`import numpy`")
 ALSO_LEFT_OUT = ("lines after preprocessing", "wall time")  # at the end of a row's name
+# What the page says once, below the table.
+SHORTER = {"a process that loads models/digits.onnx and answers one row": "first answer", ": greatest resident memory": ": memory",
+           "of the process less that of `python -c pass`": "beyond `python -c pass`",
+           "with its reader of ONNX files, stripped; without oneDNN and protobuf": "without oneDNN and protobuf",
+           "stripped; without the shared libraries that it needs": "without shared libraries",
+           "with one pipeline of upload, kernel and download, or one graph of three tasks": "with one pipeline of three steps"}
 SIDES = ("ours", "onnxruntime", "openvino", "taskflow")
 BEGIN, END = "<!-- table: bench/costs_table.py -->", "<!-- end of table -->"
 
@@ -33,8 +39,11 @@ def table(measured):
     for row in measured["rows"]:
         if row["cost"].startswith(LEFT_OUT) or row["cost"].endswith(ALSO_LEFT_OUT):
             continue
+        name = row["cost"]
+        for long, short in SHORTER.items():
+            name = name.replace(long, short)
         cells = [text(row[side], row["unit"]) if side in row else "" for side in SIDES]
-        yield f"| {row['cost']} | {' | '.join(cells)} |"
+        yield f"| {name} | {' | '.join(cells)} |"
 
 
 def main():
