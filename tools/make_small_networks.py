@@ -55,6 +55,17 @@ def main():
           [value("x", TensorProto.FLOAT, ["n"]), value("shape", TensorProto.INT64, [2])],
           [value("y", TensorProto.FLOAT, ["rows", "columns"]), value("same", TensorProto.FLOAT, [2])], [table])
 
+    # A mean that forgets: state_out = (state_in + x) / 2, and y = 2 * state_out + weights[place].
+    half = numpy_helper.from_array(numpy.array(0.5, numpy.float32), "half")
+    write("memory",
+          [helper.make_node("Add", ["state_in", "x"], ["sum"]), helper.make_node("Mul", ["sum", "half"], ["state_out"]),
+           helper.make_node("Add", ["state_out", "state_out"], ["twice"]),
+           helper.make_node("Gather", ["weights", "place"], ["found"]),
+           helper.make_node("Add", ["twice", "found"], ["y"])],
+          [value("x", TensorProto.FLOAT, ["n"]), value("place", TensorProto.INT64, ["n"]),
+           value("state_in", TensorProto.FLOAT, ["n"])],
+          [value("y", TensorProto.FLOAT, ["n"]), value("state_out", TensorProto.FLOAT, ["n"])], [half, weights])
+
     # The indices are computed on the device, so that only the run finds one that is out of range.
     write("later",
           [helper.make_node("Add", ["x", "x"], ["places"]), helper.make_node("Gather", ["weights", "places"], ["y"])],

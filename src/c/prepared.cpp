@@ -50,26 +50,6 @@ private:
     sluice_prepared& of_;
 };
 
-std::vector<nn::input_shape> shapes_from(const sluice_input_shape* from, std::size_t count, std::string_view function) {
-    if (count != 0) require(from, function, "shapes");
-    require_count(count, function, "shapes");
-    std::vector<nn::input_shape> made;
-    for (std::size_t i = 0; i < count; ++i) {
-        nn::input_shape& each = made.emplace_back(nn::input_shape{&require(from[i].name, function, "name"), {}});
-        const auto refuse_it = [&](const std::string& why) {
-            refuse(function, "the shape of '" + std::string(each.name) + "' " + why);
-        };
-        require_rank(from[i].rank, refuse_it);
-        if (from[i].shape == nullptr && from[i].rank != 0) refuse_it("has dimensions, and is null");
-        for (std::size_t d = 0; d < from[i].rank; ++d) {
-            if (from[i].shape[d] < 0)
-                refuse_it("has the length " + std::to_string(from[i].shape[d]) + " in dimension " + std::to_string(d));
-            each.shape.push_back(static_cast<std::size_t>(from[i].shape[d]));
-        }
-    }
-    return made;
-}
-
 void describe(const std::vector<sluice_prepared::value>& all, std::size_t index, const void* data, sluice_buffer& to) {
     to = {const_cast<void*>(data), all[index].shape.data(), all[index].shape.size(), all[index].type};
 }

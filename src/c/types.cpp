@@ -143,9 +143,20 @@ std::vector<nn::any_tensor> inputs_from(const loaded_network& network, const slu
 bool call_views::take_inputs(const loaded_network& network, const sluice_tensor* from, std::size_t count,
                              std::string_view function) {
     require_inputs(network, from, count, function);
+    return take_inputs(network, count, [](std::size_t i) { return i; }, from, function);
+}
+
+bool call_views::take_inputs(const loaded_network& network, std::span<const std::size_t> which,
+                             const sluice_tensor* from, std::string_view function) {
+    return take_inputs(network, which.size(), [which](std::size_t i) { return which[i]; }, from, function);
+}
+
+template <typename Which>
+bool call_views::take_inputs(const loaded_network& network, std::size_t count, const Which& which,
+                             const sluice_tensor* from, std::string_view function) {
     inputs_.reserve(count);
     for (std::size_t i = 0; i < count; ++i) {
-        const checked_tensor what = input_reader(network, i, function).check(from[i]);
+        const checked_tensor what = input_reader(network, which(i), function).check(from[i]);
         if (from[i].memory == SLUICE_DEVICE || what.rank > nn::detail::view_form::most_dimensions) {
             inputs_.clear();
             return false;
@@ -187,6 +198,26 @@ bool call_views::take_outputs(const loaded_network& network, const sluice_buffer
     }
     if (!are_viewed) outputs_.clear();
     return are_viewed;
+}
+
+std::vector<nn::input_shape> shapes_from(const sluice_input_shape* from, std::size_t count, std::string_view function) {
+    if (count != 0) require(from, function, "shapes");
+    require_count(count, function, "shapes");
+    std::vector<nn::input_shape> made;
+    for (std::size_t i = 0; i < count; ++i) {
+        nn::input_shape& each = made.emplace_back(nn::input_shape{&require(from[i].name, function, "name"), {}});
+        const auto refuse_it = [&](const std::string& why) {
+            refuse(function, "the shape of '" + std::string(each.name) + "' " + why);
+        };
+        require_rank(from[i].rank, refuse_it);
+        if (from[i].shape == nullptr && from[i].rank != 0) refuse_it("has dimensions, and is null");
+        for (std::size_t d = 0; d < from[i].rank; ++d) {
+            if (from[i].shape[d] < 0)
+                refuse_it("has the length " + std::to_string(from[i].shape[d]) + " in dimension " + std::to_string(d));
+            each.shape.push_back(static_cast<std::size_t>(from[i].shape[d]));
+        }
+    }
+    return made;
 }
 
 nn::any_tensor host_copy(const sluice_tensor& from, std::string_view function) {

@@ -14,6 +14,7 @@
 #include "c/handles.hpp"
 #include "sluice/io/dtype.hpp"
 #include "sluice/nn/host_view.hpp"
+#include "sluice/nn/prepared.hpp"
 
 namespace sluice::c {
 
@@ -36,6 +37,9 @@ public:
     // more dimensions than a view has.
     bool take_inputs(const loaded_network& network, const sluice_tensor* from, std::size_t count,
                      std::string_view function);
+    // The same for some of the network's inputs: those with these numbers.
+    bool take_inputs(const loaded_network& network, std::span<const std::size_t> which, const sluice_tensor* from,
+                     std::string_view function);
     // Throws errc::invalid_argument and errc::shape_mismatch for what no output could be.
     bool take_outputs(const loaded_network& network, const sluice_buffer* from, std::size_t count,
                       std::string_view function);
@@ -44,6 +48,10 @@ public:
     std::span<const nn::output_view> outputs() const noexcept { return outputs_; }
 
 private:
+    template <typename Which>
+    bool take_inputs(const loaded_network& network, std::size_t count, const Which& which, const sluice_tensor* from,
+                     std::string_view function);
+
     alignas(std::max_align_t) std::array<std::byte, 4096> room_;
     std::pmr::monotonic_buffer_resource memory_{room_.data(), room_.size()};
     std::pmr::vector<nn::input_view> inputs_{&memory_};
@@ -58,6 +66,9 @@ void require_rank(std::size_t rank, const Refuse& refuse_it) {
     refuse_it("has " + std::to_string(rank) + " dimensions; at most " + std::to_string(most_dimensions) +
               " are possible");
 }
+
+// What a list of shapes of inputs says. Throws errc::invalid_argument for what is wrong with it.
+std::vector<nn::input_shape> shapes_from(const sluice_input_shape* from, std::size_t count, std::string_view function);
 
 // A copy of a tensor in host memory. Throws errc::invalid_argument for another one, and for what is wrong with it.
 nn::any_tensor host_copy(const sluice_tensor& from, std::string_view function);

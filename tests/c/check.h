@@ -59,6 +59,7 @@ void test_networks(void);
 void test_errors(void);
 void test_forks(void);
 void test_prepared(void);
+void test_session(void);
 void test_runs(void);
 void test_same_bits(void);
 void test_page(void);

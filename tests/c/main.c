@@ -55,6 +55,8 @@ int main(void) {
     test_errors();
     sluice_watch_test("prepared");
     test_prepared();
+    sluice_watch_test("session");
+    test_session();
     sluice_watch_test("runs");
     test_runs();
     sluice_watch_test("forks");

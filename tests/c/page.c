@@ -58,6 +58,17 @@ static void run_in_place(const sluice_network* network, const float* rows, float
     sluice_prepared_destroy(fast);
 }
 
+static void remember(const sluice_network* network, const sluice_tensor* inputs, float* to) {
+    sluice_session* session = NULL;
+    sluice_buffer y;
+    CHECK_OK(sluice_session_create(network, NULL, &session)); /* the names say which outputs are the next inputs */
+    for (int i = 0; i < 10; ++i) CHECK_OK(sluice_session_step(session, inputs, 2)); /* the inputs that are not state */
+    CHECK_OK(sluice_session_output(session, 0, &y));                                /* until the next call */
+    memcpy(to, y.data, sizeof(float));
+    CHECK_OK(sluice_session_reset(session)); /* the next sequence */
+    sluice_session_destroy(session);
+}
+
 static void finished(sluice_run* run, void* context) { /* on a thread of the runtime */
     sluice_result* result = NULL;
     if (sluice_run_wait(run, 0, &result) != SLUICE_OK) fprintf(stderr, "%s\n", sluice_last_error());
@@ -130,6 +141,14 @@ void test_page(void) {
     run_in_place(network, pixels, eight);
     CHECK(are_near(eight, logits, 8 * DIGIT_CLASSES, 1e-3f));
     build_a_layer(runtime);
+    sluice_network* const memory = load_on(runtime, path_of("tests/c/networks/memory.onnx"));
+    const float x = 1;
+    const int64_t place = 0, one[1] = {1};
+    const sluice_tensor step[2] = {{&x, one, 1, SLUICE_F32, SLUICE_HOST}, {&place, one, 1, SLUICE_I64, SLUICE_HOST}};
+    float y = 0;
+    remember(memory, step, &y);
+    CHECK(y > 1.99f && y < 2);
+    sluice_network_destroy(memory);
     sluice_network_destroy(network);
     sluice_runtime_destroy(runtime);
 }

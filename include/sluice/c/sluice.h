@@ -29,7 +29,7 @@
  * stay.
  *
  * Threads. All functions may be called on any thread, and on one object at the same time, except that nothing else may
- * use an object while it is destroyed, and that one thread at a time uses a sluice_prepared.
+ * use an object while it is destroyed, and that one thread at a time uses a sluice_prepared and a sluice_session.
  *
  * Costs. All functions take constant time, but for these: creating, loading and destroying; a search by name, which is
  * linear in the number of names; adding to a network that is built; and runs, profiles and waits, which take what the
@@ -52,7 +52,7 @@ extern "C" {
 /* The version of this interface: functions and numbers are only added while the first number stays. */
 #define SLUICE_C_VERSION_MAJOR 1
 /* Functions and numbers that were added since. */
-#define SLUICE_C_VERSION_MINOR 4
+#define SLUICE_C_VERSION_MINOR 5
 
 /* What a function returns: SLUICE_OK, or why it failed. */
 typedef int32_t sluice_status;
@@ -130,6 +130,8 @@ typedef struct sluice_result sluice_result;
 typedef struct sluice_run sluice_run;
 /* A network that is ready for inputs of given shapes. Since 1.4. */
 typedef struct sluice_prepared sluice_prepared;
+/* A network with memory, step by step. Since 1.5. */
+typedef struct sluice_session sluice_session;
 
 /* --- errors and versions ------------------------------------------------------------------------------------- */
 
@@ -401,6 +403,63 @@ sluice_status sluice_prepared_memory(const sluice_prepared* prepared, size_t* by
 
 /* Frees the object, with its memory. */
 void sluice_prepared_destroy(sluice_prepared* prepared);
+
+/* --- networks with memory ------------------------------------------------------------------------------------ */
+
+/* An output that is the next step's input. Since 1.5. */
+typedef struct sluice_state_pair {
+    const char* output; /* its name */
+    const char* input;  /* the input's name */
+} sluice_state_pair;
+
+/* Since 1.5. */
+typedef struct sluice_session_options {
+    size_t size;                      /* sizeof(sluice_session_options) */
+    const sluice_state_pair* pairs;   /* which outputs are the next inputs; NULL: their names say it */
+    size_t pair_count;                /* how many pairs there are */
+    const sluice_input_shape* shapes; /* for lengths that neither the file nor the first step's inputs say */
+    size_t shape_count;               /* how many shapes there are */
+} sluice_session_options;
+
+/* Keeps the state of one sequence: the outputs of a step that are inputs of the next one. It is zeros at first.
+ * `options` may be NULL: the names of the file say which outputs these are (docs/sessions.md has the rule). The session
+ * keeps its network. Since 1.5. Errors: SLUICE_INVALID_ARGUMENT for a name that the network does not have, and where
+ * the names do not say one state; SLUICE_SHAPE_MISMATCH for a pair or a shape that does not fit. */
+sluice_status sluice_session_create(const sluice_network* network, const sluice_session_options* options,
+                                    sluice_session** session);
+
+/* Fills `count`: how many inputs a step takes, those that are not state. Since 1.5. */
+sluice_status sluice_session_input_count(const sluice_session* session, size_t* count);
+/* Fills `input`: which of the network's inputs this one is. Since 1.5. Errors: SLUICE_INVALID_ARGUMENT for an index
+ * that is not below the count. */
+sluice_status sluice_session_input(const sluice_session* session, size_t index, size_t* input);
+/* Fills `count`: how many inputs are state. Since 1.5. */
+sluice_status sluice_session_state_count(const sluice_session* session, size_t* count);
+/* Fills `pair`: the names belong to the session. Since 1.5. Errors: as of sluice_session_input. */
+sluice_status sluice_session_pair(const sluice_session* session, size_t index, sluice_state_pair* pair);
+
+/* Computes the outputs and the next state of these inputs, in host memory, and returns when they are there. After a
+ * failure the state is what it was. Since 1.5. Errors: as of sluice_network_run; SLUICE_UNSUPPORTED for inputs in the
+ * memory of a GPU; SLUICE_INVALID_ARGUMENT while another thread is in the session. */
+sluice_status sluice_session_step(sluice_session* session, const sluice_tensor* inputs, size_t count);
+
+/* Fills `output`: an output of the latest step, by the network's index, until the next call of this session. Since 1.5.
+ * Errors: SLUICE_INVALID_ARGUMENT for an index that is not below the count of the network's outputs, and before the
+ * first step; SLUICE_UNSUPPORTED for state on a GPU, which sluice_session_state brings. */
+sluice_status sluice_session_output(sluice_session* session, size_t index, sluice_buffer* output);
+
+/* A copy of the state, with the tensors in the order of the pairs. Since 1.5. Errors: SLUICE_INVALID_ARGUMENT before
+ * the first step, where the file leaves lengths of the state open. */
+sluice_status sluice_session_state(sluice_session* session, sluice_result** state);
+/* Continues from these tensors in host memory, in the order of the pairs. After a failure the state is what it was.
+ * Since 1.5. Errors: SLUICE_SHAPE_MISMATCH for another number of them, and for a type or a shape that is not the
+ * file's. */
+sluice_status sluice_session_set_state(sluice_session* session, const sluice_tensor* state, size_t count);
+/* The state is zeros again. Since 1.5. */
+sluice_status sluice_session_reset(sluice_session* session);
+
+/* Frees the session, with its memory. */
+void sluice_session_destroy(sluice_session* session);
 
 /* --- networks that are written node by node ------------------------------------------------------------------ */
 
