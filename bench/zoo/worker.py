@@ -294,7 +294,7 @@ class Worker:
     def outputs(self, command):
         arrays = self.engine.outputs(self.way)
         arrays = {f"{i} {name}": np.asarray(each) for i, (name, each) in enumerate(arrays.items())
-                  if not isinstance(each, list)}  # lists of maps are compared by nobody
+                  if not isinstance(each, list)}  # lists of maps are not compared
         np.savez(command["to"], **arrays)
         return {"outputs": len(arrays)}
 

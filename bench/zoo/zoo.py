@@ -69,7 +69,7 @@ def fetch(cache):
 
 
 def take(wheel, file, to):
-    """The network, and the weights beside it under the name that the network says."""
+    """The network, and the weights next to it under the name that the network says."""
     to.write_bytes(wheel.read(file))
     if f"{file}.data" in wheel.namelist():
         (to.parent / f"{pathlib.PurePosixPath(file).name}.data").write_bytes(wheel.read(f"{file}.data"))
