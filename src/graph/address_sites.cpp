@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <cstring>
 #include <utility>
+#include <variant>
 
 #include "runtime/graph_difference.hpp"
 #include "sluice/runtime/graph_program.hpp"
@@ -136,6 +137,56 @@ private:
     std::vector<std::vector<address_site>> sites_;
 };
 
+bool names(const std::vector<std::uint32_t>& list, std::uint32_t memory) {
+    return std::ranges::find(list, memory) != list.end();
+}
+
+// The addresses of one piece of memory in a graph. A word that is an address of it lies between its first byte and its
+// end: find_sites has shown that each word of a command is a number, which is the same wherever memory is, or an
+// address in memory that the command names. Two pieces that one command names do not share bytes.
+class memory_uses {
+public:
+    memory_uses(const command_graph& graph, std::uint32_t memory, const void* begin)
+        : graph_(graph), memory_(memory), begin_(word_of(begin)), bytes_(graph.memory[memory].bytes) {}
+
+    // Whether all that the node has of it was found.
+    bool add(std::size_t node) {
+        const graph_node& of = graph_.nodes[node];
+        const std::size_t before = found_.size();
+        if (const auto* const copy = std::get_if<copy_command>(&of.what)) {
+            add(node, graph_program::copy_destination, word_of(copy->destination));
+            add(node, graph_program::copy_source, word_of(copy->source));
+        } else if (const auto* const fill = std::get_if<fill_command>(&of.what)) {
+            add(node, graph_program::fill_destination, word_of(fill->destination));
+        } else if (std::holds_alternative<launch_command>(of.what) ||
+                   std::holds_alternative<library_command>(of.what)) {
+            const std::span<const std::byte> closure = graph_.closure(of);
+            for (std::size_t at = 0; at + sizeof(void*) <= closure.size(); at += sizeof(void*))
+                add(node, at, word_at(closure, at));
+        }
+        return found_.size() != before && !is_ambiguous_;
+    }
+    std::vector<address_site>& found() noexcept { return found_; }
+
+private:
+    void add(std::size_t node, std::size_t at, std::uintptr_t word) {
+        if (word < begin_ || word - begin_ > bytes_) return;
+        // Another piece of memory may begin where this one ends.
+        const graph_node& of = graph_.nodes[node];
+        const bool names_others = std::ranges::any_of(of.reads, [&](auto each) { return each != memory_; }) ||
+                                  std::ranges::any_of(of.writes, [&](auto each) { return each != memory_; });
+        if (word - begin_ == bytes_ && names_others) is_ambiguous_ = true;
+        found_.push_back({node, at, word - begin_});
+    }
+
+    const command_graph& graph_;
+    const std::uint32_t memory_;
+    const std::uintptr_t begin_;
+    const std::size_t bytes_;
+    bool is_ambiguous_ = false;
+    std::vector<address_site> found_;
+};
+
 }  // namespace
 
 std::optional<std::vector<std::vector<address_site>>> find_sites(const recording& learned, const recording& real,
@@ -152,6 +203,26 @@ std::optional<std::vector<std::vector<address_site>>> find_sites(const recording
     comparison of(learned, real, library_calls_run_later);
     if (!of.look_at(learned.graph, real.graph, false)) return std::nullopt;
     return std::move(of.sites());
+}
+
+std::vector<address_site> sites_of_copied(const command_graph& graph, std::size_t copy) {
+    const graph_node& by = graph.nodes[copy];
+    const auto& what = std::get<copy_command>(by.what);
+    if (by.reads.size() != 1 || what.rows.count != 1) return {};
+    const std::uint32_t memory = by.reads.front();
+    const graph_memory& copied = graph.memory[memory];
+    if (!copied.is_temporary || copied.bytes != what.bytes) return {};
+    memory_uses uses(graph, memory, what.source);
+    bool is_written = false;
+    for (std::size_t i = 0; i < graph.nodes.size(); ++i) {
+        const graph_node& each = graph.nodes[i];
+        const bool reads = names(each.reads, memory), writes = names(each.writes, memory);
+        if (names(each.launched, memory) || (reads && !is_written))
+            return {};  // what it reads first comes from elsewhere
+        is_written = is_written || writes;
+        if (i != copy && (reads || writes) && !uses.add(i)) return {};
+    }
+    return std::move(uses.found());
 }
 
 }  // namespace sluice::detail

@@ -44,4 +44,10 @@ struct recording {
 std::optional<std::vector<std::vector<address_site>>> find_sites(const recording& learned, const recording& real,
                                                                  bool library_calls_run_later);
 
+// Where the other commands have addresses of the memory that this node, a copy, reads: what computes that memory may
+// then write it elsewhere, and the copy is not needed. Only of a graph for which find_sites has found sites, and whose
+// library calls run later. Empty: the memory is not the graph's own, is not what the copy reads from its first byte to
+// its last one, or a command uses it in a way that setting an address does not change.
+std::vector<address_site> sites_of_copied(const command_graph& graph, std::size_t copy);
+
 }  // namespace sluice::detail

@@ -28,11 +28,7 @@ std::vector<sluice::detail::graph_input> graph_inputs_of(std::span<const view_fo
     return made;
 }
 
-// Whether the command reads its input wherever that begins: some read vectors from aligned addresses.
-bool reads_anywhere(const graph_node& node) {
-    return std::holds_alternative<copy_command>(node.what) || node.name == "fused_mlp";
-}
-// What it may ask for: as much as the elements of any type.
+// What each command may ask for: as much as the elements of any type. It reads and writes no byte beyond them.
 bool is_aligned(const void* at) { return reinterpret_cast<std::uintptr_t>(at) % alignof(std::max_align_t) == 0; }
 
 }  // namespace
@@ -85,9 +81,10 @@ bool prepared_call::run(std::span<const input_view> inputs, std::span<const outp
         launch();
         return false;
     }
-    for (std::size_t i = 0; i < outputs_.size(); ++i) lead_output(outputs_[i], to.empty() ? nullptr : to[i].data());
+    const bool is_led = may_lead(inputs, to);
+    for (std::size_t i = 0; i < outputs_.size(); ++i) lead_output(outputs_[i], is_led ? to[i].data() : nullptr);
     if (std::exception_ptr failure = at_once_->run_at_once(*list_)) std::rethrow_exception(std::move(failure));
-    return !outputs_.empty();
+    return is_led;
 }
 
 output_view prepared_call::input(std::size_t index) const {
@@ -163,34 +160,67 @@ void prepared_call::launch() {
     list_ = sluice::detail::make_replay_list(core_.commands());
     for (std::size_t i = 0; i < inputs_.size(); ++i) {
         input_use& made = uses_.emplace_back(input_use{{}, blocks_[i]->data()});
-        const auto* const sites = core_.input_sites(i);
-        const auto is_read = [&](const auto& site) { return reads_anywhere(list_->graph.nodes[site.node]); };
-        if (sites != nullptr && std::ranges::all_of(*sites, is_read)) made.sites = *sites;
+        if (const auto* const sites = core_.input_sites(i)) made.sites = *sites;
     }
-    outputs_ = copies_of_outputs();
+    outputs_ = uses_of_outputs();
+    for (output_use& each : outputs_) lead_output(each, nullptr);
     at_once_ = at_once;  // last: from here on the list is used
 }
 
-// The copies that end the list, one for each output; none, where anything else comes after one of them, writes what
-// they write, or must be looked at before the caller's memory changes.
-std::vector<prepared_call::output_use> prepared_call::copies_of_outputs() const {
+bool prepared_call::is_input(const void* at) const noexcept {
+    return std::ranges::any_of(blocks_, [&](const storage_ref& each) { return each->data() == at; });
+}
+
+// From the copies that end the list, one for each output. What computes an output writes it where the copy would; only
+// an output that is an input, a constant, or a part of something is copied. None, where anything else comes after one
+// of the copies, or must be looked at before the caller's memory changes.
+std::vector<prepared_call::output_use> prepared_call::uses_of_outputs() {
     const auto& nodes = list_->graph.nodes;
     const std::size_t count = landed_.outputs.size();
     if (!landed_.checks.empty() || count > nodes.size()) return {};
+    // Else nothing says which words of the commands are addresses.
+    bool is_known = false;
+    for (std::size_t i = 0; i < inputs_.size(); ++i) is_known = is_known || core_.input_sites(i) != nullptr;
     std::vector<output_use> made;
+    std::vector<bool> is_disabled(nodes.size(), false);
     auto* at = static_cast<std::byte*>(landed_.block ? landed_.block->data() : nullptr);
     for (std::size_t i = 0; i < count; ++i) {
         const std::size_t node = nodes.size() - count + i, bytes = landed_.outputs[i].size_bytes();
         const auto* const copy = std::get_if<copy_command>(&nodes[node].what);
-        const auto is_copied = [&](const auto& site) { return site.node == node; };
         if (copy == nullptr || landed_.outputs[i].is_on_host() || copy->rows.count != 1 || copy->bytes != bytes ||
-            copy->destination != at ||
-            std::ranges::any_of(uses_, [&](const auto& use) { return std::ranges::any_of(use.sites, is_copied); }))
+            copy->destination != at)
             return {};
-        made.push_back({node, at, at});
+        output_use& use = made.emplace_back(output_use{{}, bytes, at, at});
+        // The second output of one memory is a copy of the first.
+        const bool is_again =
+            std::any_of(made.begin(), made.end() - 1, [&](const auto& each) { return each.now == copy->source; });
+        if (is_known && !is_again && !is_input(copy->source))
+            use.sites = sluice::detail::sites_of_copied(list_->graph, node);
+        is_disabled[node] = !use.sites.empty();
+        if (is_disabled[node]) use.now = const_cast<void*>(copy->source);
+        if (!is_disabled[node]) use.sites = {{node, graph_program::copy_destination, 0}};
         at += landed_outputs::aligned(bytes);
     }
+    list_->is_disabled = std::move(is_disabled);
     return made;
+}
+
+// Whether the commands may write where the caller wants the outputs: while they run, nothing else is read there.
+bool prepared_call::may_lead(std::span<const input_view> inputs, std::span<const output_view> to) const {
+    if (to.empty() || outputs_.empty()) return false;
+    const auto overlap = [](const void* a, std::size_t a_bytes, const void* b, std::size_t b_bytes) {
+        const auto x = reinterpret_cast<std::uintptr_t>(a), y = reinterpret_cast<std::uintptr_t>(b);
+        return x < y + b_bytes && y < x + a_bytes;
+    };
+    for (std::size_t i = 0; i < outputs_.size(); ++i) {
+        const std::size_t bytes = outputs_[i].bytes;
+        if (!is_aligned(to[i].data())) return false;
+        for (std::size_t k = 0; k < inputs.size(); ++k)
+            if (overlap(to[i].data(), bytes, inputs[k].data(), inputs_[k].size_bytes())) return false;
+        for (std::size_t k = 0; k < i; ++k)
+            if (overlap(to[i].data(), bytes, to[k].data(), outputs_[k].bytes)) return false;
+    }
+    return true;
 }
 
 // Has the commands of the list read an input where it is, instead of a copy of it. False if they read the copy.
@@ -212,7 +242,8 @@ bool prepared_call::lead_input(std::size_t input, const void* to) {
 void prepared_call::lead_output(output_use& use, void* to) {
     void* const now = to != nullptr ? to : use.landed;
     if (use.now == now) return;
-    sluice::detail::set_address_in(list_->graph, use.node, graph_program::copy_destination, now);
+    for (const sluice::detail::address_site& each : use.sites)
+        sluice::detail::set_address_in(list_->graph, each.node, each.at, static_cast<std::byte*>(now) + each.offset);
     use.now = now;
 }
 

@@ -59,15 +59,18 @@ private:
         std::vector<sluice::detail::address_site> sites;
         const void* now;
     };
-    // A command of the list, which copies an output.
+    // Where the list's commands have an output's address: those that compute it, or the copy that ends the list.
     struct output_use {
-        std::size_t node;
-        void *landed, *now;  // where it writes if the caller does not say where, and in the latest run
+        std::vector<sluice::detail::address_site> sites;
+        std::size_t bytes;
+        void *landed, *now;  // where it is written if the caller does not say where, and in the latest run
     };
 
     void record(sluice::detail::graph_recording& recording);
     void launch();
-    std::vector<output_use> copies_of_outputs() const;
+    bool is_input(const void* at) const noexcept;
+    std::vector<output_use> uses_of_outputs();
+    bool may_lead(std::span<const input_view> inputs, std::span<const output_view> to) const;
     bool lead_input(std::size_t input, const void* to);
     void lead_output(output_use& use, void* to);
 
