@@ -274,7 +274,7 @@ void find_host_values(prepared_graph& in) {
 // Since operator set 7, operands are broadcast as expressions do it.
 bool is_fusible(const step& each) {
     return each.what->fused_inputs != operators::none && each.opset >= 7 && !each.is_on_host && each.inner.empty() &&
-           !each.gives_shape_only;
+           !each.gives_shape_only && each.stretch == nullptr;
 }
 
 // Finds the values of expressions that only one other expression reads.

@@ -19,7 +19,7 @@ template <typename Function>
 void with_node(const step& of, const std::filesystem::path& path, std::vector<any_tensor>& values,
                const Function& function) {
     const operators::run_environment environment{
-        .path = &path, .command_name = of.what->name, .context = nullptr, .run_graph = {}};
+        .path = &path, .command_name = of.what->name, .context = nullptr, .run_graph = {}, .layers = of.layers.get()};
     std::vector<any_tensor> inputs, outputs(of.outputs.size());
     for (const slot each : of.inputs) inputs.push_back(each == no_slot ? any_tensor() : values[each]);
     node_call call(environment, *of.from, of.position, of.opset, operators::place::nowhere, inputs, outputs);
@@ -45,7 +45,7 @@ kernels::image_window image_window_of(const step& of, const kernels::image_size&
         return {.size = {from.height, from.width}};
     operators::window_grid grid;
     with_node(of, path, shapes, [&](node_call& in) {
-        if (is(of, "Conv")) {
+        if (is(of, "Conv") || is(of, "QLinearConv")) {  // of the latter a pass has left images and filters
             grid = operators::convolution_of(in, in.input(0), in.input(1)).grid;
         } else if (is(of, "ConvTranspose")) {
             const std::size_t rank = operators::window_rank(in, in.input(0));

@@ -68,7 +68,7 @@ short_image_stretch::short_image_stretch(prepared_graph steps, precision what, e
 
 auto short_image_stretch::find(const std::filesystem::path& path, std::span<const any_tensor> inputs) const
     -> std::shared_ptr<const kept_program> {
-    return programs_.find(inputs, [&] { return make_program(path, inputs); });
+    return are_f32(inputs) ? programs_.find(inputs, [&] { return make_program(path, inputs); }) : nullptr;
 }
 
 auto short_image_stretch::make_program(const std::filesystem::path& path, std::span<const any_tensor> inputs) const

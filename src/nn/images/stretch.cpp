@@ -83,6 +83,7 @@ auto cpu_image_stretch::make_program(const std::filesystem::path& path, std::spa
 std::optional<std::vector<any_tensor>> cpu_image_stretch::submit(const std::filesystem::path& path,
                                                                  execution_context& context,
                                                                  std::span<const any_tensor> inputs) const {
+    if (!are_f32(inputs)) return {};
     const auto found = programs_.find(inputs, [&] { return make_program(path, inputs); });
     if (found == nullptr) return {};
     const stream on = context.stream();

@@ -3,6 +3,7 @@
 // in f32 (kernels/channels_last), of a GPU in f16 or bf16 (kernels/image_batch).
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <filesystem>
 #include <map>
@@ -25,21 +26,22 @@ public:
     using joined_steps::joined_steps;
 };
 
+inline bool are_f32(std::span<const any_tensor> inputs) {
+    return std::ranges::all_of(inputs, [](const any_tensor& each) { return each.type() == io::dtype::f32; });
+}
+
 // What is made once for all inputs of the same shapes; the 64 that were asked for first are kept, then all are dropped.
 // Programs are shared by the commands that use them.
 template <typename Program>
 class programs_of_shapes {
 public:
-    // Null where there is none. `make` is called once for each combination of shapes; callers with other shapes do not
-    // wait for it.
+    // For inputs of the types that the caller's programs take. Null where there is none. `make` is called once for each
+    // combination of shapes; callers with other shapes do not wait for it.
     template <typename Make>
     std::shared_ptr<const Program> find(std::span<const any_tensor> inputs, const Make& make) {
         constexpr std::size_t most = 64;
         std::vector<operators::lengths> key;
-        for (const any_tensor& each : inputs) {
-            if (each.type() != io::dtype::f32) return nullptr;
-            key.push_back(each.shape());
-        }
+        for (const any_tensor& each : inputs) key.push_back(each.shape());
         const std::shared_ptr<entry> found = [&] {
             const std::scoped_lock lock(mutex_);
             if (const auto known = entries_.find(key); known != entries_.end()) return known->second;

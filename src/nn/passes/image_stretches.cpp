@@ -12,6 +12,7 @@
 #include "nn/images/stretch.hpp"
 #include "nn/passes/passes.hpp"
 #include "nn/passes/steps.hpp"
+#include "nn/passes/stretch_fusion.hpp"
 #include "sluice/runtime/device.hpp"
 #include "sluice/runtime/execution_context.hpp"
 
@@ -83,48 +84,6 @@ private:
     std::vector<std::vector<std::size_t>> found_;
 };
 
-// Replaces each stretch for which make_stretch(body) makes one. Gives the steps of the body to `note`.
-template <typename Make, typename Note>
-void fuse_stretches(prepared_graph& in, image_style style, const Make& make_stretch, const Note& note) {
-    std::vector<step> steps;
-    std::size_t copied = 0;
-    for (const std::vector<std::size_t>& found : stretch_search(in, style).find()) {
-        prepared_graph body = part_of(in, found);
-        if (body.inputs.size() + body.outputs.size() > kernels::most_outside_images) continue;
-        step whole = in.steps[found.front()];
-        for (std::size_t i = 1; i < found.size(); ++i) note_joined(in.steps[found[i]], whole);
-        if (found.size() > 1) whole.label += " to " + in.steps[found.back()].label;
-        whole.inputs = body.inputs;
-        whole.outputs = body.outputs;
-        whole.stretch = make_stretch(std::move(body));
-        if (whole.stretch == nullptr) continue;
-        note(whole.stretch->body());
-        // Steps in between that depend on the stretch come after it, the others before.
-        std::vector<bool> depends(in.slots, false);
-        for (const slot each : whole.outputs) depends[each] = true;
-        std::vector<step> after;
-        std::size_t next = 0;
-        for (; copied <= found.back(); ++copied) {
-            if (next < found.size() && found[next] == copied) {
-                ++next;
-                continue;
-            }
-            step& each = in.steps[copied];
-            bool is_after = std::ranges::any_of(each.inputs, [&](slot one) { return one != no_slot && depends[one]; });
-            for (const auto& [from, inner] : each.inner)
-                for (const auto& one : inner->captures) is_after = is_after || depends[one.outside];
-            if (is_after)
-                for (const slot one : each.outputs)
-                    if (one != no_slot) depends[one] = true;
-            (is_after ? after : steps).push_back(std::move(each));
-        }
-        steps.push_back(std::move(whole));
-        std::ranges::move(after, std::back_inserter(steps));
-    }
-    std::move(in.steps.begin() + static_cast<std::ptrdiff_t>(copied), in.steps.end(), std::back_inserter(steps));
-    in.steps = std::move(steps);
-}
-
 }  // namespace
 
 std::vector<prepared_graph> graphs_of_image_stretches(const prepared_graph& in, image_style style) {
@@ -136,11 +95,11 @@ std::vector<prepared_graph> graphs_of_image_stretches(const prepared_graph& in, 
 void fuse_image_stretches(prepared_graph& in, execution_context& context) {
     if (context.device().kind() != device_kind::cpu) return;
     fuse_stretches(
-        in, image_style::one_by_one,
+        in, stretch_search(in, image_style::one_by_one).find(), kernels::most_outside_images,
         [&](prepared_graph body) {
             return std::make_shared<const cpu_image_stretch>(std::move(body), context.device());
         },
-        [](const prepared_graph&) {});
+        [](const step&) {});
 }
 
 void fuse_short_image_stretches(prepared_graph& in, precision what, execution_context& context,
@@ -151,13 +110,13 @@ void fuse_short_image_stretches(prepared_graph& in, precision what, execution_co
     if (std::ranges::none_of(in.steps, is_one)) return;
     if (!kernels::has_image_batches(context.device())) return;
     fuse_stretches(
-        in, image_style::together,
+        in, stretch_search(in, image_style::together).find(), kernels::most_outside_images,
         [&](prepared_graph body) -> std::shared_ptr<const image_stretch> {
             auto made = std::make_shared<const short_image_stretch>(std::move(body), what, context);
             return made->is_possible() ? made : nullptr;
         },
-        [&](const prepared_graph& body) {
-            report.rounded += static_cast<std::size_t>(std::ranges::count_if(body.steps, is_one));
+        [&](const step& whole) {
+            report.rounded += static_cast<std::size_t>(std::ranges::count_if(whole.stretch->body().steps, is_one));
         });
 }
 

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "kernels/rounded_layers/window_rows.hpp"
+#include "nn/integers/integer_weights.hpp"
 #include "nn/operators/dense_layers.hpp"
 #include "nn/passes/dense_search.hpp"
 #include "nn/passes/passes.hpp"
@@ -49,6 +50,8 @@ public:
         if (found != 0) erase_unread();
         return found;
     }
+    // Of what was found.
+    const integer_weights& weights() const noexcept { return weights_; }
 
 private:
     // One number with its zero point, for all elements of a value.
@@ -199,11 +202,6 @@ private:
         const std::int64_t groups = is_convolution ? integer(product, "group", 1) : 1;
         if (!weights || groups < 1 || weights->out_features % static_cast<std::size_t>(groups) != 0) return false;
         if (!set_bias(*weights, product.inputs.size() > 2 ? product.inputs[2] : no_slot, is_convolution)) return false;
-        if (is_convolution) {
-            const std::size_t channels = given->shape()[1];
-            weights->weight =
-                kernels::weights_in_window_order(weights->weight, channels, weights->in_features / channels);
-        }
         make(at, *of_x, *weights, {x->inputs[0], w->inputs[0]}, is_convolution, static_cast<std::size_t>(groups), {});
         return true;
     }
@@ -227,11 +225,6 @@ private:
         if (!weights || groups < 1 || weights->out_features % static_cast<std::size_t>(groups) != 0) return false;
         if (input_of(product, 8) != no_slot && !set_bias_in_steps(*weights, constant(product, 8), of_x->scale))
             return false;
-        if (is_convolution) {
-            const std::size_t channels = given->shape()[1];
-            weights->weight =
-                kernels::weights_in_window_order(weights->weight, channels, weights->in_features / channels);
-        }
         make(at, *of_x, *weights, {product.inputs[0], product.inputs[3]}, is_convolution,
              static_cast<std::size_t>(groups), of_y);
         return true;
@@ -261,7 +254,14 @@ private:
         } else {
             take_what_follows(product, made);
         }
-        std::vector<std::byte> image = kernels::integer_image(split(weights, groups));
+        std::vector<integer_layer> packed = split(weights, groups);
+        weights_[layers.get()] = packed;
+        if (is_convolution) {
+            const std::size_t channels = constant(inputs[1])->shape()[1];
+            for (integer_layer& each : packed)
+                each.weight = kernels::weights_in_window_order(each.weight, channels, each.in_features / channels);
+        }
+        std::vector<std::byte> image = kernels::integer_image(packed);
         const std::size_t bytes = image.size();
         made.image.emplace(upload(std::move(image), {bytes}).submit(context_));
         if (!made.is_convolution) inputs.resize(1);
@@ -326,13 +326,20 @@ private:
     execution_context& context_;
     const std::vector<std::size_t> readers_, givers_;
     std::vector<bool> is_left_;
+    integer_weights weights_;
 };
 
 }  // namespace
 
 std::size_t fuse_quantized_products(prepared_graph& in, execution_context& context) {
     if (context.device().kind() != device_kind::cpu) return 0;
-    return quantized_search(in, context).run();
+    quantized_search search(in, context);
+    const std::size_t found = search.run();
+    if (found != 0) {
+        move_bytes(in);
+        fuse_integer_stretches(in, search.weights(), context);
+    }
+    return found;
 }
 
 }  // namespace sluice::nn::detail

@@ -1,0 +1,12 @@
+// SPDX-License-Identifier: Apache-2.0
+#define SLUICE_LANES 16
+#define SLUICE_TILE_PIXELS 12
+#define SLUICE_TILE_PANELS 2
+#include "kernels/integer_images/integer_loops_of_unit.hpp"
+
+namespace sluice::kernels {
+
+const integer_loops integer_loops_vnni{&convolve_tile, &convolve_row_of_channels, &take_larger_bytes, &quantize_numbers,
+                                       &dequantize_bytes};
+
+}  // namespace sluice::kernels

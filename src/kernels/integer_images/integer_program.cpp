@@ -1,0 +1,282 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "kernels/integer_images/integer_program.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+
+#include "kernels/integer_images/integer_loops.hpp"
+#include "runtime/parallel_parts.hpp"
+
+namespace sluice::kernels {
+namespace {
+
+using sluice::detail::for_parts;
+using sluice::detail::part_range;
+using sluice::detail::parts_for;
+using sluice::detail::range_of_part;
+
+// Multiplications in a part that another worker may carry out, some 50 µs; and how many of them take as long as to move
+// a byte.
+constexpr std::size_t work_of_part = std::size_t{8} << 20, work_of_move = 16;
+// From this many images on a part is all steps of some of them; of fewer, a part is some rows of one step.
+constexpr std::size_t least_whole_images = 8;
+
+std::size_t products_of(const integer_step& step) {
+    const std::size_t window = step.window.size.height * step.window.size.width;
+    switch (step.what) {
+        case integer_work::convolve: return window * (step.in.channels / step.groups);
+        case integer_work::convolve_channels: return window * work_of_move;
+        case integer_work::maximum: return window;
+        default: return work_of_move;
+    }
+}
+std::size_t rows_of(const integer_step& step) {
+    const bool leaves = step.what == integer_work::leave || step.what == integer_work::dequantize;
+    return leaves ? step.in.height : step.out.height;
+}
+std::size_t work_of(const integer_step& step) { return step.out.elements() * products_of(step); }
+
+// Rows of a step, of one image.
+class integer_step_run {
+public:
+    integer_step_run(const integer_call& call, const integer_step& step, const integer_loops& loops, std::size_t image,
+                     std::uint8_t* values)
+        : call_(call), step_(step), loops_(loops), image_(image), values_(values) {}
+
+    void operator()(const part_range& rows) const {
+        for (std::size_t row = rows.first; row < rows.last; ++row) {
+            if (step_.what == integer_work::leave || step_.what == integer_work::dequantize) {
+                leave(row);
+                continue;
+            }
+            fill_around(row);
+            switch (step_.what) {
+                case integer_work::enter: enter_bytes(row); break;
+                case integer_work::quantize: enter_numbers(row); break;
+                case integer_work::convolve_channels: convolve_channels(row); break;
+                case integer_work::maximum: take_largest(row); break;
+                default: break;
+            }
+        }
+        if (step_.what == integer_work::convolve) convolve(rows);
+    }
+
+private:
+    std::uint8_t* written_at(std::size_t row) const { return values_ + step_.to.first + row * step_.to.row; }
+    const std::uint8_t* read_at(std::size_t row) const { return values_ + step_.from.first + row * step_.from.row; }
+    // Perhaps in the border.
+    const std::uint8_t* window_at(std::size_t row) const {
+        const image_window& window = step_.window;
+        return values_ + step_.from.first + row * window.stride.height * step_.from.row -
+               window.before.height * step_.from.row - window.before.width * step_.from.pixel;
+    }
+    byte_end end() const { return {step_.quantity, step_.has_relu}; }
+
+    // The border on both sides of a row; above the first one and below the last one too.
+    void fill_around(std::size_t row) const {
+        const image_border& border = step_.border;
+        const std::size_t pixel = step_.to.pixel, wide = (border.left + step_.out.width + border.right) * pixel;
+        const int zero = step_.fill;
+        std::uint8_t* const begin = written_at(row);
+        std::uint8_t* const left = begin - border.left * pixel;
+        std::memset(left, zero, border.left * pixel);
+        std::memset(begin + step_.out.width * pixel, zero, border.right * pixel);
+        for (std::size_t i = 1; row == 0 && i <= border.top; ++i) std::memset(left - i * step_.to.row, zero, wide);
+        for (std::size_t i = 1; row + 1 == step_.out.height && i <= border.bottom; ++i)
+            std::memset(left + i * step_.to.row, zero, wide);
+    }
+
+    // --- outside tensors, channels first ---
+
+    std::size_t plane() const { return step_.in.height * step_.in.width; }
+    std::byte* outside(std::size_t element_bytes) const {
+        return call_.outside[step_.outside] + image_ * step_.in.elements() * element_bytes;
+    }
+    void enter_bytes(std::size_t row) const {
+        const std::size_t channels = step_.in.channels, width = step_.in.width;
+        const std::uint8_t flip = step_.is_signed ? 0x80 : 0;
+        const auto* const from = reinterpret_cast<const std::uint8_t*>(outside(1)) + row * width;
+        std::uint8_t* const to = written_at(row);
+        for (std::size_t c = 0; c < channels; ++c)
+            for (std::size_t x = 0; x < width; ++x) to[x * channels + c] = from[c * plane() + x] ^ flip;
+    }
+    void enter_numbers(std::size_t row) const {
+        const std::size_t channels = step_.in.channels, width = step_.in.width;
+        const float* const from = reinterpret_cast<const float*>(outside(sizeof(float))) + row * width;
+        std::uint8_t* const to = written_at(row);
+        if (channels == 1) return loops_.quantize(from, width, step_.quantity, to);
+        constexpr std::size_t most = 256;
+        std::array<std::uint8_t, most> some;
+        for (std::size_t c = 0; c < channels; ++c) {
+            for (std::size_t x = 0; x < width; x += most) {
+                const std::size_t count = std::min(most, width - x);
+                loops_.quantize(from + c * plane() + x, count, step_.quantity, some.data());
+                for (std::size_t i = 0; i < count; ++i) to[(x + i) * channels + c] = some[i];
+            }
+        }
+    }
+    void leave(std::size_t row) const {
+        const std::size_t channels = step_.in.channels, width = step_.in.width;
+        const std::uint8_t* const from = read_at(row);
+        if (step_.what == integer_work::leave) {
+            const std::uint8_t flip = step_.is_signed ? 0x80 : 0;
+            auto* const to = reinterpret_cast<std::uint8_t*>(outside(1)) + row * width;
+            for (std::size_t c = 0; c < channels; ++c)
+                for (std::size_t x = 0; x < width; ++x) to[c * plane() + x] = from[x * step_.from.pixel + c] ^ flip;
+            return;
+        }
+        float* const to = reinterpret_cast<float*>(outside(sizeof(float))) + row * width;
+        if (plane() == 1) return loops_.dequantize(from, channels, step_.quantity, to);
+        for (std::size_t c = 0; c < channels; ++c)
+            for (std::size_t x = 0; x < width; ++x)
+                loops_.dequantize(from + x * step_.from.pixel + c, 1, step_.quantity, to + c * plane() + x);
+    }
+
+    // --- windows ---
+
+    void convolve(const part_range& rows) const {
+        const std::size_t groups = step_.groups, filters = step_.out.channels / groups,
+                          channels = step_.in.channels / groups, width = step_.out.width;
+        const filter_runs runs = runs_of(step_.window, channels, groups);
+        const std::size_t panels = (filters + 15) / 16;
+        const filter_places places = places_of_filters(panels * runs.panel_bytes(), filters);
+        std::array<const std::uint8_t*, most_tile_pixels> from;
+        std::array<std::uint8_t*, most_tile_pixels> to;
+        for (std::size_t group = 0; group < groups; ++group) {
+            const std::byte* const weights = call_.numbers + step_.numbers + group * places.end;
+            convolved_tile tile{.x = from.data(),
+                                .pixels = 0,
+                                .rows = runs.rows,
+                                .row_step = step_.window.dilation.height * step_.from.row,
+                                .columns = runs.columns,
+                                .column_step = step_.window.dilation.width * step_.from.pixel,
+                                .fours = runs.fours(),
+                                .panel_bytes = runs.panel_bytes(),
+                                .weights = weights,
+                                .factors = reinterpret_cast<const float*>(weights + places.factors),
+                                .biases = reinterpret_cast<const float*>(weights + places.biases),
+                                .starts = reinterpret_cast<const std::int32_t*>(weights + places.starts),
+                                .out = to.data(),
+                                .filters = filters,
+                                .end = end()};
+            const std::size_t last = rows.last * width;
+            std::size_t row = rows.first, column = 0;
+            for (std::size_t pixel = rows.first * width; pixel < last; pixel += tile.pixels) {
+                tile.pixels = std::min(most_tile_pixels, last - pixel);
+                for (std::size_t i = 0; i < tile.pixels; ++i) {
+                    from[i] = window_at(row) + column * step_.window.stride.width * step_.from.pixel + group * channels;
+                    to[i] = written_at(row) + column * step_.to.pixel + group * filters;
+                    if (++column == width) {
+                        column = 0;
+                        ++row;
+                    }
+                }
+                loops_.convolve(tile);
+            }
+        }
+    }
+
+    void convolve_channels(std::size_t row) const {
+        const std::size_t channels = step_.out.channels;
+        const image_window& window = step_.window;
+        const std::size_t columns = (channels + 15) / 16 * 16;
+        const filter_places places =
+            places_of_filters(window.size.height * window.size.width * columns * sizeof(std::int32_t), channels);
+        const std::byte* const weights = call_.numbers + step_.numbers;
+        loops_.convolve_channels({.x = window_at(row),
+                                  .pixels = step_.out.width,
+                                  .x_step = window.stride.width * step_.from.pixel,
+                                  .rows = window.size.height,
+                                  .row_step = window.dilation.height * step_.from.row,
+                                  .columns = window.size.width,
+                                  .column_step = window.dilation.width * step_.from.pixel,
+                                  .weights = reinterpret_cast<const std::int32_t*>(weights),
+                                  .factors = reinterpret_cast<const float*>(weights + places.factors),
+                                  .biases = reinterpret_cast<const float*>(weights + places.biases),
+                                  .starts = reinterpret_cast<const std::int32_t*>(weights + places.starts),
+                                  .out = written_at(row),
+                                  .out_step = step_.to.pixel,
+                                  .channels = channels,
+                                  .end = end()});
+    }
+
+    // Of a window without a pixel: the smallest byte.
+    void take_largest(std::size_t row) const {
+        const image_window& window = step_.window;
+        const std::size_t channels = step_.out.channels;
+        for (std::size_t x = 0; x < step_.out.width; ++x) {
+            std::uint8_t* const to = written_at(row) + x * step_.to.pixel;
+            std::memset(to, 0, channels);
+            for (std::size_t r = 0; r < window.size.height; ++r) {
+                const std::size_t y = row * window.stride.height + r * window.dilation.height - window.before.height;
+                if (y >= step_.in.height) continue;  // also those before the first one
+                for (std::size_t s = 0; s < window.size.width; ++s) {
+                    const std::size_t at = x * window.stride.width + s * window.dilation.width - window.before.width;
+                    if (at >= step_.in.width) continue;
+                    loops_.take_larger(read_at(y) + at * step_.from.pixel, channels, to);
+                }
+            }
+        }
+    }
+
+    const integer_call& call_;
+    const integer_step& step_;
+    const integer_loops& loops_;
+    const std::size_t image_;
+    std::uint8_t* const values_;
+};
+
+void run_images(const integer_call& call, const integer_loops& with, std::size_t parts) {
+    for_parts(parts, [&](std::size_t part) {
+        const part_range images = range_of_part(call.images, parts, part);
+        for (std::size_t image = images.first; image < images.last; ++image) {
+            for (std::size_t s = 0; s < call.count; ++s) {
+                const integer_step& step = call.steps[s];
+                integer_step_run(call, step, with, image, call.scratch + part * call.scratch_bytes)({0, rows_of(step)});
+            }
+        }
+    });
+}
+
+void run_rows(const integer_call& call, const integer_loops& with) {
+    for (std::size_t s = 0; s < call.count; ++s) {
+        const integer_step& step = call.steps[s];
+        const std::size_t rows = rows_of(step), bands = parts_for(work_of(step), work_of_part, rows);
+        for_parts(bands * call.images, [&](std::size_t part) {
+            const std::size_t image = part / bands;
+            integer_step_run(call, step, with, image,
+                             call.scratch + image * call.scratch_bytes)(range_of_part(rows, bands, part % bands));
+        });
+    }
+}
+
+}  // namespace
+
+void run_integer_program(const integer_call& call, const integer_loops& with) {
+    if (call.images < least_whole_images) return run_rows(call, with);
+    std::size_t work = 0;
+    for (std::size_t s = 0; s < call.count; ++s) work += work_of(call.steps[s]);
+    run_images(call, with, parts_for(work * call.images, work_of_part, images_at_once(call.images)));
+}
+
+void run_integer_program(const integer_call& call) {
+    static const integer_loops& best = *known_integer_loops().front();
+    run_integer_program(call, best);
+}
+
+std::vector<const integer_loops*> known_integer_loops() {
+    std::vector<const integer_loops*> known;
+#if defined(SLUICE_X86_VARIANTS)
+    if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512dq") &&
+        __builtin_cpu_supports("avx512vl")) {
+        if (__builtin_cpu_supports("avx512vnni")) known.push_back(&integer_loops_vnni);
+        known.push_back(&integer_loops_avx512);
+    }
+    if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")) known.push_back(&integer_loops_avx2);
+#endif
+    known.push_back(&integer_loops_baseline);
+    return known;
+}
+
+}  // namespace sluice::kernels

@@ -1,0 +1,135 @@
+// SPDX-License-Identifier: Apache-2.0
+// Finds stretches of convolutions of bytes and of what is around them, and makes one step of each.
+#include <algorithm>
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "nn/integers/integer_stretch.hpp"
+#include "nn/integers/integer_weights.hpp"
+#include "nn/operators/table.hpp"
+#include "nn/passes/steps.hpp"
+#include "nn/passes/stretch_fusion.hpp"
+#include "sluice/runtime/device.hpp"
+#include "sluice/runtime/execution_context.hpp"
+
+namespace sluice::nn::detail {
+namespace {
+
+// A dense layer is read again for each image: beyond the second cache a product of all rows is faster.
+constexpr std::size_t most_layer_weights = std::size_t{256} << 10;
+
+class integer_search {
+public:
+    explicit integer_search(const prepared_graph& in)
+        : in_(in), readers_(only_readers(in)), givers_(givers(in)), states_(in.slots, state::before) {}
+
+    // The steps of each stretch, in order. A later one has later steps only.
+    std::vector<std::vector<std::size_t>> find() {
+        for (std::size_t i = 0; i < in_.steps.size(); ++i) take(i);
+        close();
+        return std::move(found_);
+    }
+
+private:
+    // Of a value: whether the open stretch gives it as bytes, or a step that is not of the stretch and depends on it,
+    // or a dequantization of the stretch.
+    enum class state : unsigned char { before, inside, after };
+
+    bool has_input(const step& of, state what) const {
+        return std::ranges::any_of(of.inputs, [&](slot each) { return each != no_slot && states_[each] == what; }) ||
+               std::ranges::any_of(of.inner, [&](const auto& inner) {
+                   return std::ranges::any_of(inner.second->captures,
+                                              [&](const auto& each) { return states_[each.outside] == what; });
+               });
+    }
+    integer_role role_at(std::size_t step) const {
+        return step < several_steps ? integer_role_of(in_, step) : integer_role::none;
+    }
+
+    bool can_take(std::size_t at, integer_role role) const {
+        const step& of = in_.steps[at];
+        if (role == integer_role::convolution) return true;
+        if (of.inputs.empty() || of.inputs[0] == no_slot || states_[of.inputs[0]] != state::inside) return false;
+        switch (role) {
+            case integer_role::pooling:
+            case integer_role::dequantize: return true;
+            case integer_role::flatten: {
+                const std::size_t reader = readers_[of.outputs[0]];
+                return role_at(reader) == integer_role::layer && is_small(in_.steps[reader]);
+            }
+            case integer_role::layer: {
+                const integer_role before = role_at(givers_[of.inputs[0]]);
+                return is_small(of) && (before == integer_role::flatten || before == integer_role::layer);
+            }
+            default: return false;
+        }
+    }
+    static bool is_small(const step& layer) {
+        const operators::quantized_operator& of = *layer.layers->quantized;
+        return of.in_features * of.out_features <= most_layer_weights;
+    }
+
+    void take(std::size_t at) {
+        const step& of = in_.steps[at];
+        const integer_role role = integer_role_of(in_, at);
+        const bool depends_on_others = has_input(of, state::after);
+        if (role == integer_role::convolution && depends_on_others) close();
+        if (!has_input(of, state::after) && can_take(at, role)) {
+            open_.push_back(at);
+            mark(of, role == integer_role::dequantize ? state::after : state::inside);
+        } else if (depends_on_others || has_input(of, state::inside)) {
+            mark(of, state::after);
+        }
+    }
+    void mark(const step& of, state what) {
+        for (const slot each : of.outputs)
+            if (each != no_slot) states_[each] = what;
+    }
+
+    // With what quantizes for one of its convolutions only.
+    void close() {
+        if (!open_.empty()) {
+            std::vector<std::size_t> all = open_;
+            for (const std::size_t each : open_) {
+                const slot from = in_.steps[each].inputs[0];
+                const std::size_t giver = givers_[from];
+                const bool is_later = found_.empty() || (giver < several_steps && giver > found_.back().back());
+                if (role_at(giver) == integer_role::quantize && readers_[from] == each && is_later)
+                    all.push_back(giver);
+            }
+            std::ranges::sort(all);
+            found_.push_back(std::move(all));
+            open_.clear();
+        }
+        std::ranges::fill(states_, state::before);
+    }
+
+    const prepared_graph& in_;
+    const std::vector<std::size_t> readers_, givers_;
+    std::vector<state> states_;
+    std::vector<std::size_t> open_;
+    std::vector<std::vector<std::size_t>> found_;
+};
+
+}  // namespace
+
+void fuse_integer_stretches(prepared_graph& in, const integer_weights& weights, execution_context& context) {
+    if (context.device().kind() != device_kind::cpu) return;
+    fuse_stretches(
+        in, integer_search(in).find(), kernels::most_outside_integers,
+        [&](prepared_graph body) -> std::shared_ptr<const joined_steps> {
+            auto made = std::make_shared<const integer_stretch>(std::move(body), weights, context.device());
+            return made->is_possible() ? made : nullptr;
+        },
+        [&](step& whole) {
+            // Its inputs are those of a convolution, whichever step is the first; and it has layers, so that no other
+            // pass takes it for one of f32.
+            const auto& steps = whole.stretch->body().steps;
+            const auto one = std::ranges::find_if(steps, [](const step& each) { return each.layers != nullptr; });
+            whole.what = operators::find("", "Conv", 13);
+            whole.layers = one->layers;
+        });
+}
+
+}  // namespace sluice::nn::detail

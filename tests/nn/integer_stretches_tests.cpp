@@ -1,0 +1,380 @@
+// SPDX-License-Identifier: Apache-2.0
+// Convolutions, poolings and layers of bytes as one command: over shapes, windows, groups, types and zero points at
+// random the command gives the bits that the nodes give one by one. All scales are powers of two, so that the nodes, in
+// f32, round nothing but what is quantized.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <limits>
+#include <memory>
+#include <random>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "kernels/integer_images/integer_loops.hpp"
+#include "kernels/integer_images/integer_program.hpp"
+#include "nn/prepared_network.hpp"
+#include "nn/support/operator_families.hpp"
+
+namespace sluice::nn::integer_stretches_tests {
+namespace {
+
+using namespace test_support;
+
+class integer_stretches : public operator_families {
+protected:
+    static constexpr float first_scale = 0x1p-5f;
+
+    struct value {
+        std::string name;
+        float scale;
+        int zero;
+        bool is_signed;
+        lengths shape;
+    };
+
+    void begin() {
+        made_ = {};
+        made_.path = "bytes.onnx";
+        made_.opsets = {{"", 17}};
+        count_ = 0;
+        hidden_.clear();
+    }
+    std::string add(constant what) {
+        const std::string name = "c" + std::to_string(count_++);
+        made_.body.constants.insert({name, std::move(what)});
+        return name;
+    }
+    std::string add_scale(float scale) {
+        hidden_.push_back(add(tensor_of<float>({scale}, {})));
+        return hidden_.back();
+    }
+    std::string add_zero(int zero, bool is_signed) {
+        return add(is_signed ? tensor_of<std::int8_t>({static_cast<std::int8_t>(zero)}, {})
+                             : tensor_of<std::uint8_t>({static_cast<std::uint8_t>(zero)}, {}));
+    }
+    std::string new_name() { return "v" + std::to_string(count_++); }
+    int any_zero(bool is_signed) { return static_cast<int>(any(0, 255)) - (is_signed ? 128 : 0); }
+
+    // Of numbers named `from`.
+    value quantize(const std::string& from, float scale, lengths shape) {
+        value made{new_name(), scale, 0, maybe(), std::move(shape)};
+        made.zero = any_zero(made.is_signed);
+        made_.body.nodes.push_back(
+            make_node("QuantizeLinear", {from, add_scale(scale), add_zero(made.zero, made.is_signed)}, {made.name}));
+        return made;
+    }
+    std::string dequantize(const value& from) {
+        const std::string to = new_name();
+        made_.body.nodes.push_back(make_node(
+            "DequantizeLinear", {from.name, add_scale(from.scale), add_zero(from.zero, from.is_signed)}, {to}));
+        return to;
+    }
+    // The same numbers as bytes again.
+    value same(const value& of, const std::string& from, lengths shape) {
+        value made = of;
+        made.name = new_name();
+        made.shape = std::move(shape);
+        made_.body.nodes.push_back(
+            make_node("QuantizeLinear", {from, add_scale(of.scale), add_zero(of.zero, of.is_signed)}, {made.name}));
+        return made;
+    }
+
+    static constexpr float weight_scale = 0x1p-6f;
+
+    std::string add_weights(const lengths& shape) {
+        std::vector<std::int8_t> weights(product(shape));
+        for (auto& each : weights) each = static_cast<std::int8_t>(static_cast<int>(any(0, 254)) - 127);
+        const std::string to = new_name();
+        made_.body.nodes.push_back(make_node(
+            "DequantizeLinear", {add(tensor_of(weights, shape)), add_scale(weight_scale), add_zero(0, true)}, {to}));
+        return to;
+    }
+    std::string add_bias(std::size_t count, float scale) {
+        std::vector<float> bias(count);
+        for (float& each : bias)
+            each = static_cast<float>(static_cast<int>(any(0, 64)) - 32) * scale * weight_scale * 64;
+        return add(tensor_of(bias, {count}));
+    }
+    // Such that most sums of this many products are in the range of bytes.
+    static float scale_of_sums(float scale, std::size_t products) {
+        return std::exp2(std::ceil(std::log2(std::sqrt(static_cast<float>(products)) * scale * weight_scale * 90)));
+    }
+
+    value convolve(const value& from) {
+        const std::size_t channels = from.shape[1];
+        const std::size_t kind = any(0, 3);
+        const std::size_t groups = kind == 0 ? channels : kind == 1 && channels % 2 == 0 ? 2 : 1;
+        const std::size_t filters = groups * (kind == 0 ? 1 : any(1, 20));
+        lengths filter{filters, channels / groups}, shape{from.shape[0], filters};
+        std::vector<std::int64_t> strides, dilations, before, after;
+        for (std::size_t d = 2; d < from.shape.size(); ++d) {
+            const std::size_t window = any(1, 3), dilation = any(1, 3) == 1 ? 2 : 1, stride = any(1, 2);
+            const std::size_t reach = (window - 1) * dilation + 1;
+            std::size_t pads[] = {any(0, 2), any(0, 2)};
+            while (from.shape[d] + pads[0] + pads[1] < reach) ++pads[1];
+            filter.push_back(window);
+            strides.push_back(static_cast<std::int64_t>(stride));
+            dilations.push_back(static_cast<std::int64_t>(dilation));
+            before.push_back(static_cast<std::int64_t>(pads[0]));
+            after.push_back(static_cast<std::int64_t>(pads[1]));
+            shape.push_back((from.shape[d] + pads[0] + pads[1] - reach) / stride + 1);
+        }
+        before.insert(before.end(), after.begin(), after.end());
+        const std::string x = dequantize(from), w = add_weights(filter);
+        const std::string bias = maybe() ? add_bias(filters, from.scale) : std::string();
+        std::string y = new_name();
+        node only = make_node(
+            "Conv", bias.empty() ? std::vector<std::string>{x, w} : std::vector<std::string>{x, w, bias}, {y});
+        only.attributes["strides"] = strides;
+        only.attributes["dilations"] = dilations;
+        only.attributes["pads"] = before;
+        only.attributes["group"] = static_cast<std::int64_t>(groups);
+        made_.body.nodes.push_back(std::move(only));
+        if (maybe()) {
+            const std::string r = new_name();
+            made_.body.nodes.push_back(make_node("Relu", {y}, {r}));
+            y = r;
+        }
+        return quantize(y, scale_of_sums(from.scale, product(filter) / filters), shape);
+    }
+
+    value pool(const value& from) {
+        lengths shape{from.shape[0], from.shape[1]};
+        std::vector<std::int64_t> window, strides, before, after;
+        for (std::size_t d = 2; d < from.shape.size(); ++d) {
+            const std::size_t size = any(1, 3), stride = any(1, 2);
+            std::size_t pads[] = {any(0, size - 1), any(0, size - 1)};
+            while (from.shape[d] + pads[0] + pads[1] < size) ++pads[1];
+            window.push_back(static_cast<std::int64_t>(size));
+            strides.push_back(static_cast<std::int64_t>(stride));
+            before.push_back(static_cast<std::int64_t>(pads[0]));
+            after.push_back(static_cast<std::int64_t>(pads[1]));
+            shape.push_back((from.shape[d] + pads[0] + pads[1] - size) / stride + 1);
+        }
+        before.insert(before.end(), after.begin(), after.end());
+        const std::string x = dequantize(from), y = new_name();
+        node only = make_node("MaxPool", {x}, {y});
+        only.attributes["kernel_shape"] = window;
+        only.attributes["strides"] = strides;
+        only.attributes["pads"] = before;
+        made_.body.nodes.push_back(std::move(only));
+        return same(from, y, shape);
+    }
+
+    value flatten(const value& from) {
+        const std::string x = dequantize(from), y = new_name();
+        made_.body.nodes.push_back(make_node("Flatten", {x}, {y}));
+        return same(from, y, {from.shape[0], product(from.shape) / from.shape[0]});
+    }
+
+    value layer(const value& from) {
+        const std::size_t outputs = any(1, 40);
+        const std::string x = dequantize(from), w = add_weights({outputs, from.shape[1]}), y = new_name();
+        node only = make_node("Gemm", {x, w, add_bias(outputs, from.scale)}, {y});
+        only.attributes["transB"] = std::int64_t{1};
+        made_.body.nodes.push_back(std::move(only));
+        return quantize(y, scale_of_sums(from.scale, from.shape[1]), {from.shape[0], outputs});
+    }
+
+    // From numbers or bytes to numbers or bytes, and a value on the way too.
+    any_tensor make_chain() {
+        begin();
+        const std::size_t images = any(1, 4) == 1 ? any(8, 11) : any(1, 3);
+        lengths shape{images, any(1, 6)};
+        for (std::size_t d = any(1, 2); d-- > 0;) shape.push_back(any(3, 12));
+        any_tensor x;
+        value last;
+        if (maybe()) {
+            made_.body.inputs = {{"x", io::dtype::f32, {}}};
+            x = normal(shape);
+            last = quantize("x", first_scale, shape);
+        } else {
+            last = {"x", first_scale, 0, maybe(), shape};
+            last.zero = any_zero(last.is_signed);
+            made_.body.inputs = {{"x", last.is_signed ? io::dtype::i8 : io::dtype::u8, {}}};
+            std::string bytes(product(shape), '\0');
+            for (char& each : bytes) each = static_cast<char>(any(0, 255));
+            x = any_tensor(constant{made_.body.inputs[0].type, shape, std::make_shared<const std::string>(bytes)});
+        }
+        last = convolve(last);
+        for (std::size_t i = any(0, 3); i-- > 0;) last = maybe() ? convolve(last) : pool(last);
+        if (any(0, 3) == 0)
+            made_.body.outputs.push_back({last.name, last.is_signed ? io::dtype::i8 : io::dtype::u8, {}});
+        if (product(last.shape) / images <= 512 && maybe()) {
+            last = layer(flatten(last));
+            if (maybe()) last = layer(last);
+        }
+        if (maybe()) {
+            made_.body.outputs.push_back({dequantize(last), io::dtype::f32, {}});
+        } else if (made_.body.outputs.empty() || made_.body.outputs[0].name != last.name) {
+            made_.body.outputs.push_back({last.name, last.is_signed ? io::dtype::i8 : io::dtype::u8, {}});
+        }
+        return x;
+    }
+
+    // Where each scale is an input, no pass knows it.
+    std::vector<any_tensor> one_by_one(const any_tensor& x) {
+        model of = made_;
+        std::vector<any_tensor> inputs{x};
+        for (const std::string& name : hidden_) {
+            inputs.push_back(any_tensor(of.body.constants.at(name)));
+            of.body.inputs.push_back({name, io::dtype::f32, {}});
+            of.body.constants.erase(name);
+        }
+        const network made = sync(make_network(of), on_);
+        EXPECT_EQ(made.rounding().quantized, 0u);
+        return sync(made.run(std::move(inputs)), on_);
+    }
+
+    model made_;
+    std::size_t count_ = 0;
+    std::vector<std::string> hidden_;
+};
+
+TEST_P(integer_stretches, give_the_bits_of_their_nodes) {
+    std::size_t commands = 0, chains = 0;
+    for (int round = 0; round < 80; ++round) {
+        SCOPED_TRACE("round " + std::to_string(round));
+        const any_tensor x = make_chain();
+        const network made = sync(make_network(made_), on_);
+        const auto expected = one_by_one(x);
+        for (int call = 0; call < 2; ++call) {
+            const auto got = sync(made.run({x}), on_);
+            ASSERT_EQ(got.size(), expected.size());
+            for (std::size_t k = 0; k < got.size(); ++k) {
+                ASSERT_EQ(to_string(got[k]), to_string(expected[k]));
+                const auto a = got[k].bytes(), b = expected[k].bytes();
+                for (std::size_t i = 0; i < a.size(); ++i) ASSERT_EQ(a[i], b[i]) << "output " << k << ", byte " << i;
+            }
+        }
+        commands += made.inside().commands();
+        ++chains;
+    }
+    EXPECT_EQ(commands, chains);  // each is one
+}
+
+TEST_P(integer_stretches, quantize_what_is_no_number_and_what_is_large) {
+    begin();
+    made_.body.inputs = {{"x", io::dtype::f32, {}}};
+    const lengths shape{2, 3, 5, 7};
+    any_tensor x = with_odd(normal(shape), false);
+    std::vector<float> numbers(x.values<float>().begin(), x.values<float>().end());
+    for (std::size_t i = 0; i < numbers.size(); i += 11) numbers[i] = i % 2 == 0 ? 3e38f : -1e30f;
+    numbers[3] = std::numeric_limits<float>::quiet_NaN();
+    numbers[4] = -std::numeric_limits<float>::infinity();
+    x = any_tensor(numbers, shape);
+    const value last = convolve(quantize("x", first_scale, shape));
+    made_.body.outputs = {{last.name, last.is_signed ? io::dtype::i8 : io::dtype::u8, {}}};
+    const auto got = sync(sync(make_network(made_), on_).run({x}), on_), expected = one_by_one(x);
+    EXPECT_TRUE(std::ranges::equal(got[0].bytes(), expected[0].bytes()));
+}
+
+// What moves numbers between quantizations with other numbers is left as it is.
+TEST_P(integer_stretches, leave_poolings_that_quantize_otherwise) {
+    begin();
+    made_.body.inputs = {{"x", io::dtype::f32, {}}};
+    const lengths shape{1, 4, 6, 6};
+    const value middle = convolve(quantize("x", first_scale, shape));
+    node pooled = make_node("MaxPool", {dequantize(middle)}, {"p"});
+    pooled.attributes["kernel_shape"] = std::vector<std::int64_t>(2, 1);
+    made_.body.nodes.push_back(std::move(pooled));
+    const value last = quantize("p", 0x1p-4f, middle.shape);
+    made_.body.outputs = {{last.name, last.is_signed ? io::dtype::i8 : io::dtype::u8, {}}};
+    const any_tensor x = normal(shape);
+    const auto got = sync(sync(make_network(made_), on_).run({x}), on_), expected = one_by_one(x);
+    EXPECT_TRUE(std::ranges::equal(got[0].bytes(), expected[0].bytes()));
+}
+
+INSTANTIATE_TEST_SUITE_P(workers, integer_stretches, ::testing::Values(1u, 3u));
+
+// --- the loops of each vector unit ---------------------------------------------------------------------------------
+
+using namespace kernels;
+
+TEST(integer_loops, of_each_vector_unit_give_the_same_bytes) {
+    std::mt19937 numbers(3);
+    const auto any = [&](std::size_t low, std::size_t high) { return low + numbers() % (high - low + 1); };
+    const std::vector<const integer_loops*> known = known_integer_loops();
+    for (int round = 0; round < 60; ++round) {
+        const bool is_by_channel = any(0, 2) == 0;
+        const std::size_t channels = any(1, 50), filters = is_by_channel ? channels : any(1, 50);
+        const size_2d window{any(1, 3), any(1, 3)};
+        const image_size out{filters, any(1, 5), any(1, 20)};
+        const image_size in{channels, out.height + window.height - 1, out.width + window.width - 1};
+        std::vector<integer_layer> layers(is_by_channel ? channels : 1);
+        for (integer_layer& each : layers) {
+            each.in_features = window.height * window.width * (is_by_channel ? 1 : channels);
+            each.out_features = is_by_channel ? 1 : filters;
+            for (std::size_t i = 0; i < each.in_features * each.out_features; ++i)
+                each.weight.push_back(static_cast<std::int8_t>(static_cast<int>(any(0, 255)) - 128));
+            for (std::size_t i = 0; i < each.out_features; ++i) {
+                each.steps.push_back(0x1p-7f);
+                each.bias.push_back(static_cast<float>(any(0, 9)) - 4);
+            }
+        }
+        const byte_quantity x{0x1p-5f, 77}, y{0x1p-1f, 13};
+        integer_numbers packed;
+        integer_step enters, convolves, leaves;
+        enters.what = integer_work::enter;
+        enters.in = enters.out = in;
+        enters.to = {0, in.width * in.channels, in.channels};
+        convolves.what = is_by_channel ? integer_work::convolve_channels : integer_work::convolve;
+        convolves.in = in;
+        convolves.out = out;
+        convolves.window.size = window;
+        convolves.groups = layers.size();
+        convolves.has_relu = any(0, 1) == 1;
+        convolves.quantity = y;
+        convolves.numbers = is_by_channel ? packed.add_channel_filters(layers, convolves.window, x)
+                                          : packed.add_filters(layers, convolves.window, x);
+        convolves.from = enters.to;
+        convolves.to = {(in.elements() + 127) / 64 * 64, out.width * out.channels, out.channels};
+        leaves.what = integer_work::leave;
+        leaves.outside = 1;
+        leaves.in = leaves.out = out;
+        leaves.from = convolves.to;
+        const integer_step steps[] = {enters, convolves, leaves};
+        std::vector<std::uint8_t> given(in.elements()), scratch(convolves.to.first + out.elements() + 64);
+        for (auto& each : given) each = static_cast<std::uint8_t>(any(0, 255));
+        std::vector<std::vector<std::uint8_t>> made;
+        for (const integer_loops* const each : known) {
+            auto& got = made.emplace_back(out.elements());
+            integer_call call{.steps = steps,
+                              .count = 3,
+                              .numbers = packed.all().data(),
+                              .scratch = scratch.data(),
+                              .scratch_bytes = scratch.size()};
+            call.outside[0] = reinterpret_cast<std::byte*>(given.data());
+            call.outside[1] = reinterpret_cast<std::byte*>(got.data());
+            run_integer_program(call, *each);
+        }
+        // The definition.
+        for (std::size_t i = 0; i < out.elements(); ++i) {
+            const std::size_t f = i / (out.height * out.width), row = i / out.width % out.height,
+                              column = i % out.width;
+            const integer_layer& layer = layers[is_by_channel ? f : 0];
+            std::int64_t sum = 0;
+            for (std::size_t k = 0; k < layer.in_features; ++k) {
+                const std::size_t size = window.height * window.width, c = is_by_channel ? f : k / size;
+                const std::size_t y_at = row + k % size / window.width, x_at = column + k % window.width;
+                sum += (std::int64_t{given[(c * in.height + y_at) * in.width + x_at]} - x.zero) *
+                       layer.weight[(is_by_channel ? 0 : f) * layer.in_features + k];
+            }
+            double real = static_cast<double>(sum) * 0x1p-12 + static_cast<double>(layer.bias[is_by_channel ? 0 : f]);
+            if (convolves.has_relu) real = std::fmax(real, 0);
+            const double q = std::fmin(std::fmax(std::nearbyint(real / 0.5) + y.zero, 0), 255);
+            for (std::size_t u = 0; u < known.size(); ++u)
+                ASSERT_EQ(static_cast<double>(made[u][i]), q)
+                    << "unit " << u << ", element " << i << ", round " << round;
+        }
+    }
+}
+
+}  // namespace
+}  // namespace sluice::nn::integer_stretches_tests
