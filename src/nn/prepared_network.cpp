@@ -7,6 +7,7 @@
 #include <set>
 #include <utility>
 
+#include "nn/halves/wide_values.hpp"
 #include "nn/joined_steps.hpp"
 #include "nn/kept_calls.hpp"
 #include "nn/node_checks.hpp"
@@ -556,6 +557,7 @@ void prepared_network::take_front(const network_options& options, execution_cont
 
 void prepared_network::complete(const network_options& options, execution_context& context) {
     most_folded_bytes_ = always_folded_bytes + folded_bytes_of_one * bytes_of_constants(model_.body);
+    widen_values(body_, model_.body.inputs, context);
     fold(body_, false, folding::all_but_dequantized);
     rounding_.quantized = fuse_quantized_products(body_, context) + fuse_dynamic_products(body_, context);
     fold(body_, false, folding::all);
