@@ -14,21 +14,39 @@
 namespace sluice::kernels {
 namespace {
 
-constexpr std::size_t queries_of_block = 64, most_blocks = 0x7fff'ffff;
+constexpr std::size_t most_queries_of_block = 64, most_blocks = 0x7fff'ffff;
+
+std::size_t blocks_of(const attention_call& call, std::size_t queries_of_block) {
+    return (call.queries + queries_of_block - 1) / queries_of_block * call.heads * call.batches;
+}
 
 struct attention_kernel {
     const void* function = nullptr;
     unsigned threads = 0;
-    std::size_t shared_bytes = 0;
+    std::size_t shared_bytes = 0, queries_of_block = most_queries_of_block;
 };
 
 #if defined(__CUDACC__)
-template <typename T>
+template <typename T, int Width, int QueryWarps>
+attention_kernel by_mma() {
+    using shape = attention_shape<Width, QueryWarps>;
+    return {reinterpret_cast<const void*>(&attend_by_mma<T, Width, QueryWarps>), attention_mma_threads,
+            shape::shared_bytes, shape::queries};
+}
+template <typename T, int QueryWarps>
 attention_kernel by_mma(std::size_t width) {
-    const void* const known[] = {reinterpret_cast<const void*>(&attend_by_mma<T, 64>),
-                                 reinterpret_cast<const void*>(&attend_by_mma<T, 128>),
-                                 reinterpret_cast<const void*>(&attend_by_mma<T, 256>)};
-    return {known[width / 128], attention_mma_threads, attention_mma_bytes(width)};
+    return width == 64    ? by_mma<T, 64, QueryWarps>()
+           : width == 128 ? by_mma<T, 128, QueryWarps>()
+                          : by_mma<T, 256, QueryWarps>();
+}
+// Where one warp has all queries of a head, all warps divide the keys among them. The number of batches does not
+// matter, so a row has the same bits in any batch.
+template <typename T>
+attention_kernel by_mma(const attention_call& call, std::size_t width, const device_properties& on) {
+    const attention_kernel divided = by_mma<T, 1>(width), usual = by_mma<T, 4>(width);
+    const bool is_divided =
+        call.queries <= divided.queries_of_block && divided.shared_bytes <= on.max_shared_bytes_per_block;
+    return is_divided ? divided : usual;
 }
 attention_kernel by_fma(std::size_t width) {
     const void* const known[] = {reinterpret_cast<const void*>(&attend_by_fma<64>),
@@ -37,21 +55,17 @@ attention_kernel by_fma(std::size_t width) {
     return {known[width / 128], attention_fma_threads, attention_fma_bytes(width)};
 }
 
-attention_kernel kernel_for(const attention_call& call) {
+attention_kernel kernel_for(const attention_call& call, const device_properties& on) {
     const std::size_t most = std::max(call.size, call.value_size), width = most <= 64 ? 64 : most <= 128 ? 128 : 256;
     switch (call.factors) {
-        case io::dtype::f16: return by_mma<half>(width);
-        case io::dtype::bf16: return by_mma<bfloat16>(width);
+        case io::dtype::f16: return by_mma<half>(call, width, on);
+        case io::dtype::bf16: return by_mma<bfloat16>(call, width, on);
         default: return by_fma(width);
     }
 }
 #else
-attention_kernel kernel_for(const attention_call&) { return {}; }
+attention_kernel kernel_for(const attention_call&, const device_properties&) { return {}; }
 #endif
-
-std::size_t blocks_of(const attention_call& call) {
-    return (call.queries + queries_of_block - 1) / queries_of_block * call.heads * call.batches;
-}
 
 const attention_loops& loops_of_this_processor() {
 #if defined(SLUICE_X86_VARIANTS)
@@ -87,24 +101,25 @@ void attend_on_host(const void* closure) {
 bool has_attention(const attention_call& call, const device_properties& on) {
     const std::size_t most = std::max(call.size, call.value_size);
     if (most > attention_call::largest_size || call.size == 0 || call.value_size == 0 || call.queries == 0 ||
-        call.keys == 0 || call.heads == 0 || call.batches == 0 || blocks_of(call) > most_blocks) {
+        call.keys == 0 || call.heads == 0 || call.batches == 0 ||
+        blocks_of(call, most_queries_of_block) > most_blocks) {
         return false;
     }
     for (const attention_operand* const each : {&call.q, &call.k, &call.v, &call.y})
         if (each->type != io::dtype::f32 && each->type != call.factors) return false;
     if (on.compute_capability == 0) return call.factors == io::dtype::f32;
     if (call.factors != io::dtype::f32 && on.compute_capability < 80) return false;
-    const attention_kernel found = kernel_for(call);
+    const attention_kernel found = kernel_for(call, on);
     return found.function != nullptr && found.shared_bytes <= on.max_shared_bytes_per_block;
 }
 
 launch_command attention_command(attention_call& call, const device_properties& on) {
     launch_command made;
     if (on.compute_capability != 0) {
-        const attention_kernel found = kernel_for(call);
+        const attention_kernel found = kernel_for(call, on);
         made.device_function = found.function;
         made.block = {found.threads, 1, 1};
-        made.grid = {static_cast<unsigned>(blocks_of(call)), 1, 1};
+        made.grid = {static_cast<unsigned>(blocks_of(call, found.queries_of_block)), 1, 1};
         made.shared_bytes = found.shared_bytes;
     }
     made.host_function = &attend_on_host;

@@ -12,8 +12,6 @@
 
 namespace sluice::kernels {
 
-inline constexpr int attention_tile = 64;  // queries of a block, and keys of a tile
-
 __device__ inline float number_at(const void* from, std::int64_t i, io::dtype type) {
     switch (type) {
         case io::dtype::f16: return static_cast<float>(static_cast<const half*>(from)[i]);
@@ -32,13 +30,13 @@ __device__ inline float scale_of(const attention_call& all) {
     return made;
 }
 
-// The 64 queries of a head of a batch that a block has.
+// The queries of a head of a batch that a block has: `of_block` of them from `first` on.
 struct attention_block {
     std::int64_t batch, head, first;
 
-    __device__ explicit attention_block(const attention_call& all) {
-        const auto tiles = static_cast<unsigned>((all.queries + attention_tile - 1) / attention_tile);
-        first = static_cast<std::int64_t>(blockIdx.x % tiles) * attention_tile;
+    __device__ attention_block(const attention_call& all, unsigned of_block) {
+        const auto tiles = static_cast<unsigned>((all.queries + of_block - 1) / of_block);
+        first = static_cast<std::int64_t>(blockIdx.x % tiles) * of_block;
         const unsigned rest = blockIdx.x / tiles;
         head = rest % static_cast<unsigned>(all.heads);
         batch = rest / static_cast<unsigned>(all.heads);

@@ -10,6 +10,7 @@
 
 namespace sluice::kernels {
 
+inline constexpr int attention_tile = 64;  // queries of a block, and keys of a tile
 inline constexpr int attention_fma_threads = 256, attention_pitch = attention_tile + 4;
 
 constexpr std::size_t attention_fma_bytes(std::size_t width) {
@@ -56,7 +57,7 @@ __global__ void __launch_bounds__(attention_fma_threads) attend_by_fma(const __g
     extern __shared__ __align__(16) unsigned char attention_memory[];
     float* const q = reinterpret_cast<float*>(attention_memory);
     float *const kv = q + Width * attention_pitch, *const p = kv + Width * attention_pitch;
-    const attention_block block(all);
+    const attention_block block(all, attention_tile);
     const unsigned of_rows = threadIdx.x / 16 * 4, of_keys = threadIdx.x % 16 * 4;
     const float scale = scale_of(all);
     const auto* const from_q = static_cast<const float*>(all.q.at) + block.begin(all.q, block.first);
