@@ -190,7 +190,7 @@ bool attention_step::see_step(std::map<slot, seen>& known, std::size_t at,
         return true;
     }
     view_numbers numbers;
-    if (const auto place = recipe_.places.find(at); place != recipe_.places.end()) numbers.place = place->second;
+    if (const auto place = recipe_.places.find(at); place != recipe_.places.end()) numbers.first = place->second;
     const std::int64_t axis = integer(of, "axis", 0);
     const auto rank = static_cast<std::int64_t>(x.value.shape.size());
     const bool is_split = is(of, "Split");

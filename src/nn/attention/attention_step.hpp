@@ -28,10 +28,10 @@ struct attention_recipe {
     std::size_t product = 0;           // of queries and keys
     std::vector<std::size_t> changes;  // of the scores, in order: Mul and Div by one number, then Add and Where
     std::size_t softmax = 0;
-    std::size_t sums = 0;                        // the product with the values
-    std::optional<std::size_t> turned = {};      // a Transpose of the result
-    std::map<std::size_t, std::size_t> path;     // of Mul, Div, Add and Where: the input that the scores come in by
-    std::map<std::size_t, std::int64_t> places;  // of Gather
+    std::size_t sums = 0;                      // the product with the values
+    std::optional<std::size_t> turned = {};    // a Transpose of the result
+    std::map<std::size_t, std::size_t> path;   // of Mul, Div, Add and Where: the input that the scores come in by
+    std::map<std::size_t, view_place> places;  // of Gather and Slice
 };
 
 class attention_step : public joined_steps {

@@ -100,29 +100,37 @@ std::vector<std::size_t> order_of_transpose(const step& what, std::size_t rank) 
 }
 
 bool is_view(const step& what) {
-    static constexpr std::array<std::string_view, 8> known{"Reshape",  "Flatten",   "Squeeze", "Unsqueeze",
-                                                           "Identity", "Transpose", "Split",   "Gather"};
+    static constexpr std::array<std::string_view, 9> known{"Reshape",   "Flatten", "Squeeze", "Unsqueeze", "Identity",
+                                                           "Transpose", "Split",   "Gather",  "Slice"};
     return std::ranges::any_of(known, [&](std::string_view op) { return is(what, op); });
 }
 
 std::optional<strided_value> seen_by(const step& what, const strided_value& x, const lengths& shape,
                                      const view_numbers& numbers) {
     if (is(what, "Transpose")) return x.in_order(order_of_transpose(what, x.shape.size()));
-    const bool is_split = is(what, "Split"), is_gather = is(what, "Gather");
-    if (!is_split && !is_gather) return x.reshaped(shape);
-    const auto axis = axis_of(integer(what, "axis", 0), x.shape.size());
+    const bool is_split = is(what, "Split"), is_slice = is(what, "Slice");
+    if (!is_split && !is_slice && !is(what, "Gather")) return x.reshaped(shape);
+    if (!is_split && !numbers.first) return {};
+    const auto axis = axis_of(is_split ? integer(what, "axis", 0) : numbers.first->axis, x.shape.size());
     if (!axis || x.dimensions[*axis].size() > 1) return {};
     strided_value made = x;
     strided_value::digits& own = made.dimensions[*axis];
     const std::int64_t stride = own.empty() ? 0 : own.front().stride;
     own.clear();
-    if (is_split) {
-        made.begin += static_cast<std::int64_t>(numbers.before) * stride;
+    if (is_split || is_slice) {
+        const auto all = static_cast<std::int64_t>(x.shape[*axis]);
+        auto before = static_cast<std::int64_t>(numbers.before);
+        if (is_slice) {
+            const std::int64_t given = numbers.first->place;
+            before = std::clamp<std::int64_t>(given < 0 ? given + all : given, 0, all);
+        }
+        if (shape.size() != x.shape.size() || before + static_cast<std::int64_t>(shape[*axis]) > all) return {};
+        made.begin += before * stride;
         made.shape = shape;
         if (shape[*axis] != 1) own.push_back({shape[*axis], stride});
         return made;
     }
-    const auto place = numbers.place ? axis_of(*numbers.place, x.shape[*axis]) : std::nullopt;
+    const auto place = axis_of(numbers.first->place, x.shape[*axis]);
     if (!place) return {};
     made.begin += static_cast<std::int64_t>(*place) * stride;
     made.shape[*axis] = 1;

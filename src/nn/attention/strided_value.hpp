@@ -39,12 +39,16 @@ struct strided_value {
 std::vector<std::size_t> order_of_transpose(const step& what, std::size_t rank);
 
 // Whether the step only moves elements in one of the ways that seen_by knows: Reshape, Flatten, Squeeze, Unsqueeze,
-// Identity, Transpose, Split, and Gather of one place along an axis.
+// Identity, Transpose, Split, Gather of one place along an axis, and Slice of neighbours along one.
 bool is_view(const step& what);
 
+// Where a Gather has its place, or a Slice its first one. Both are counted from the end if negative.
+struct view_place {
+    std::int64_t axis = 0, place = 0;
+};
 struct view_numbers {
-    std::optional<std::int64_t> place = {};  // Gather's
-    std::size_t before = 0;                  // of an output of Split: how long the ones before it are together
+    std::optional<view_place> first = {};
+    std::size_t before = 0;  // of an output of Split: how long the ones before it are together
 };
 
 // x, the step's first input, as an output of this shape shows it. Nothing where digits cannot say it, or where the

@@ -26,7 +26,7 @@ struct found_attention {
     std::size_t product = no_step, softmax = no_step, sums = no_step;
     std::optional<std::size_t> turned;
     std::map<std::size_t, std::size_t> path;
-    std::map<std::size_t, std::int64_t> places;
+    std::map<std::size_t, view_place> places;
     std::set<std::size_t> seen_shapes;  // members of whose values others need the shape
 };
 
@@ -138,17 +138,35 @@ private:
         const step& of = in_.steps[at];
         const std::size_t input = may_scale ? scaled_input(of) : no_input;
         if (input == no_input && !is_view(of)) return;
-        if (is(of, "Gather")) {
-            const auto place = in_.constants.find(of.inputs[1]);
-            if (place == in_.constants.end() || place->second.elements() != 1 ||
-                place->second.type() != io::dtype::i64 || !place->second.is_on_host()) {
-                return;
-            }
-            to.places[at] = place->second.values<std::int64_t>()[0];
+        if (is(of, "Gather") || is(of, "Slice")) {
+            const auto place = is(of, "Gather") ? place_of_gather(of) : place_of_slice(of);
+            if (!place) return;
+            to.places[at] = *place;
         }
         if (input != no_input) to.path[at] = input;
         to.members.insert(at);
         take_views(of.inputs[input != no_input ? input : 0], may_scale, to);
+    }
+
+    // A constant that is one number.
+    std::optional<std::int64_t> constant_number(slot value) const {
+        const auto found = in_.constants.find(value);
+        if (found == in_.constants.end() || found->second.elements() != 1 || found->second.type() != io::dtype::i64 ||
+            !found->second.is_on_host()) {
+            return {};
+        }
+        return found->second.values<std::int64_t>()[0];
+    }
+    std::optional<view_place> place_of_gather(const step& of) const {
+        const auto place = constant_number(of.inputs[1]);
+        return place ? std::optional(view_place{integer(of, "axis", 0), *place}) : std::nullopt;
+    }
+    // Of neighbours along one axis that is named.
+    std::optional<view_place> place_of_slice(const step& of) const {
+        if (of.inputs.size() < 4) return {};
+        const auto first = constant_number(of.inputs[1]), axis = constant_number(of.inputs[3]);
+        const auto distance = of.inputs.size() > 4 ? constant_number(of.inputs[4]) : std::optional<std::int64_t>(1);
+        return first && axis && distance == 1 ? std::optional(view_place{*axis, *first}) : std::nullopt;
     }
 
     // A Transpose that alone reads the result.
