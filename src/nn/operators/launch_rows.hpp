@@ -74,7 +74,16 @@ void each_row_on_host(const void* erased) {
 }
 
 #if defined(__CUDACC__)
-inline constexpr unsigned row_threads = 256;  // of a block
+inline constexpr unsigned row_threads = 256;  // of a block, at most
+
+// Few rows are spread over as many multiprocessors as possible.
+inline unsigned threads_of_block(std::size_t rows, unsigned team) {
+    constexpr std::size_t enough_blocks = 512;
+    constexpr unsigned fewest = 32;
+    unsigned threads = row_threads;
+    while (threads > std::max(team, fewest) && rows * team < enough_blocks * threads) threads /= 2;
+    return threads;
+}
 
 // A warp or a block. `join` combines in the same order for every thread, so all have the same bits.
 template <unsigned Threads>
@@ -101,7 +110,7 @@ struct thread_team {
 
 template <typename Team, typename Kernel>
 __global__ void __launch_bounds__(row_threads) each_row_on_device(const __grid_constant__ row_closure<Kernel> all) {
-    constexpr std::size_t of_block = row_threads / Team::size();
+    const std::size_t of_block = blockDim.x / Team::size();
     const std::size_t step = std::size_t{gridDim.x} * of_block;
     for (std::size_t row = blockIdx.x * of_block + threadIdx.x / Team::size(); row < all.rows; row += step)
         all.kernel(row, Team());
@@ -122,8 +131,9 @@ void each_row(const node_call& in, std::size_t rows, std::size_t width, unsigned
         team == 1    ? reinterpret_cast<const void*>(&each_row_on_device<one_thread, Kernel>)
         : team == 32 ? reinterpret_cast<const void*>(&each_row_on_device<thread_team<32>, Kernel>)
                      : reinterpret_cast<const void*>(&each_row_on_device<thread_team<row_threads>, Kernel>);
-    command.block = {row_threads, 1, 1};
-    const std::size_t of_block = row_threads / team;
+    const unsigned threads = threads_of_block(rows, team);
+    command.block = {threads, 1, 1};
+    const std::size_t of_block = threads / team;
     command.grid.x = static_cast<unsigned>(std::min<std::size_t>((rows + of_block - 1) / of_block, 1u << 20));
 #else
     static_cast<void>(team);

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "nn/operators/expression.hpp"
+#include "nn/operators/held_row.hpp"
 #include "nn/operators/launch_each.hpp"
 #include "nn/operators/launch_rows.hpp"
 #include "nn/operators/norms_on_cpu.hpp"
@@ -52,6 +53,7 @@ struct row_factors {
     std::size_t period = 1, of_row = 0, inner = 1;
 
     SLUICE_KERNEL std::size_t at(std::size_t row, std::size_t j) const { return row % period * of_row + j / inner; }
+    SLUICE_KERNEL bool is_plain() const { return of_row == 0 && inner == 1; }  // number j, whatever the row
 };
 
 // y = (x - mean) / sqrt(variance + epsilon) * scale + bias of each row; without a centre the mean is taken as 0. The
@@ -70,6 +72,11 @@ struct normalize_row {
 
     template <typename Team>
     SLUICE_KERNEL void operator()(std::size_t row, const Team& team) const {
+#if defined(__CUDA_ARCH__)
+        if constexpr (Team::size() > 1) {
+            if (width <= held_row<Team>::most_width) return hold(row, team);
+        }
+#endif
         const T* const from = x + row * width;
         const number share = 1 / static_cast<number>(width);  // before the sums, which could overflow
         number centre = 0;
@@ -94,10 +101,30 @@ struct normalize_row {
             if (bias != nullptr) made += static_cast<number>(bias[at]);
             y[row * width + j] = static_cast<T>(made);
         }
-        if (team.rank() != 0) return;
-        if (means != nullptr) means[row] = centre + missed;
+        if (team.rank() == 0) keep(row, centre + missed, factor);
+    }
+
+private:
+    SLUICE_KERNEL void keep(std::size_t row, number mean, number factor) const {
+        if (means != nullptr) means[row] = mean;
         if (factors != nullptr) factors[row] = factor;
     }
+#if defined(__CUDACC__)
+    template <typename Team>
+    __device__ void hold(std::size_t row, const Team& team) const {
+        held_row<Team> held(team, width);
+        held.add(x + row * width);
+        float mean;
+        const float factor = held.centre(is_centred, static_cast<float>(epsilon), mean);
+        if (of.is_plain()) {
+            held.scale(factor, scale, bias);
+        } else {
+            held.scale(factor, scale, bias, [&](std::size_t j) { return of.at(row, j); });
+        }
+        held.store(y + row * width);
+        if (team.rank() == 0) keep(row, mean, factor);
+    }
+#endif
 };
 
 // Element r of row (o, i) is at (o * width + r) * inner + i.

@@ -3,6 +3,7 @@
 
 #include <cmath>
 
+#include "nn/operators/held_row.hpp"
 #include "nn/operators/launch_rows.hpp"
 #include "nn/operators/row_sum.hpp"
 #include "sluice/base/half.hpp"
@@ -24,7 +25,8 @@ struct number_list {
     }
 };
 
-// As normalize_row (normalizations.cu) has it, of a + b. The sum is made again each time that it is read.
+// As normalize_row (normalizations.cu) has it, of a + b. A team of a GPU keeps the sums of a row in registers where it
+// can; elsewhere they are made again each time that they are read.
 template <typename Narrow>
 struct residual_row {
     number_list a, b;
@@ -36,6 +38,11 @@ struct residual_row {
 
     template <typename Team>
     SLUICE_KERNEL void operator()(std::size_t row, const Team& team) const {
+#if defined(__CUDA_ARCH__)
+        if constexpr (Team::size() > 1) {
+            if (width <= held_row<Team>::most_width) return hold(row, team);
+        }
+#endif
         const std::size_t first = row * width;
         const float share = 1 / static_cast<float>(width);  // before the sums, which could overflow
         row_sum<float> all;
@@ -61,6 +68,31 @@ struct residual_row {
             if (narrow != nullptr) narrow[first + j] = Narrow(made);
         }
     }
+
+#if defined(__CUDACC__)
+private:
+    template <typename Team>
+    __device__ void hold(std::size_t row, const Team& team) const {
+        const std::size_t first = row * width;
+        held_row<Team> x(team, width);
+        add_to(x, a, first);
+        add_to(x, b, first);
+        if (sum != nullptr) x.store(sum + first);
+        float mean;
+        const float factor = x.centre(true, static_cast<float>(epsilon), mean);
+        x.scale(factor, scale, bias);
+        if (y != nullptr) x.store(y + first);
+        if (narrow != nullptr) x.store(narrow + first);
+    }
+    template <typename Team>
+    __device__ static void add_to(held_row<Team>& x, const number_list& from, std::size_t first) {
+        switch (static_cast<io::dtype>(from.type)) {
+            case io::dtype::f16: return x.add(static_cast<const half*>(from.at) + first);
+            case io::dtype::bf16: return x.add(static_cast<const bfloat16*>(from.at) + first);
+            default: return x.add(static_cast<const float*>(from.at) + first);
+        }
+    }
+#endif
 };
 
 }  // namespace
