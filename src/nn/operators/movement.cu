@@ -4,10 +4,14 @@
 
 #include <algorithm>
 #include <array>
+#include <cstdint>
 #include <limits>
+#include <optional>
 
 #include "nn/operators/launch_each.hpp"
 #include "nn/operators/moves_on_cpu.hpp"
+#include "nn/operators/reduce.hpp"
+#include "sluice/kernels/detail/elements.hpp"
 
 namespace sluice::nn::operators {
 
@@ -57,6 +61,57 @@ struct moved_by_view {
     void on_host(std::size_t first, std::size_t last) const { move_elements(x, y, view, first, last); }
 };
 
+// `Times` neighbours at once: one access of a GPU where memory is aligned for it, as it mostly is.
+template <typename Word, std::size_t Times>
+struct moved_in_runs {
+    using run = kernels::piece<Word, Times>;
+
+    const Word* x;
+    Word* y;
+    strided_view view;  // of runs
+    SLUICE_KERNEL void operator()(std::size_t i) const {
+        const Word* const from = x + view(i) * static_cast<std::int64_t>(Times);
+        Word* const to = y + i * Times;
+        const auto places = reinterpret_cast<std::uintptr_t>(from) | reinterpret_cast<std::uintptr_t>(to);
+        if (places % sizeof(run) == 0) {
+            *reinterpret_cast<run*>(to) = *reinterpret_cast<const run*>(from);
+        } else {
+            for (std::size_t k = 0; k < Times; ++k) to[k] = from[k];
+        }
+    }
+};
+
+// The view as a view of runs of this many neighbours; nothing where it does not consist of whole ones.
+std::optional<strided_view> in_runs(strided_view view, std::size_t times) {
+    if (view.rank == 0) return {};
+    const std::size_t last = view.rank - 1;
+    const auto signed_times = static_cast<std::int64_t>(times);
+    if (view.stride[last] != 1 || view.length[last] % times != 0 || view.begin % signed_times != 0) return {};
+    for (std::size_t d = 0; d < last; ++d) {
+        if (view.stride[d] % signed_times != 0) return {};
+        view.stride[d] /= signed_times;
+    }
+    view.length[last] /= times;
+    view.begin /= signed_times;
+    view.count /= times;
+    return view;
+}
+
+// Calls each() with as many neighbours at once as there are, and says whether there are any.
+template <typename Word, std::size_t Bytes>
+bool move_in_runs(const node_call& in, const any_tensor& x, const any_tensor& y, const strided_view& view) {
+    constexpr std::size_t times = Bytes / sizeof(Word);
+    if constexpr (times > 1) {
+        if (const auto runs = in_runs(view, times)) {
+            each(in, runs->count, moved_in_runs<Word, times>{in.read<Word>(x), in.write<Word>(y), *runs}, {&x}, {&y});
+            return true;
+        }
+        return move_in_runs<Word, Bytes / 2>(in, x, y, view);
+    } else {
+        return false;
+    }
+}
+
 }  // namespace
 
 void give_view(node_call& in, std::size_t output, const any_tensor& x, const lengths& shape, const integers& strides,
@@ -67,7 +122,9 @@ void give_view(node_call& in, std::size_t output, const any_tensor& x, const len
     const bool is_in_order = view.rank == 0 || (view.rank == 1 && view.stride[0] == 1);
     if (view.count == x.elements() && view.begin == 0 && is_in_order) return in.set_output(output, x.with_shape(as));
     const any_tensor& y = in.make_output(output, x.type(), as);
+    constexpr std::size_t widest_access = 16;
     with_word(x.type(), [&]<typename Word>() {
+        if (is_on_gpu(in) && move_in_runs<Word, widest_access>(in, x, y, view)) return;
         each(in, view.count, moved_by_view<Word>{in.read<Word>(x), in.write<Word>(y), view}, {&x}, {&y});
     });
 }
