@@ -11,7 +11,7 @@
 
 #include <cstdint>
 
-#include "kernels/gemm/accumulators.cuh"
+#include "kernels/gemm/activate_sums.cuh"
 #include "kernels/gemm/gemm_wgmma_call.hpp"
 #include "kernels/tensor_cores/warpgroup.cuh"
 #include "kernels/tensor_cores/wgmma.cuh"
@@ -161,7 +161,7 @@ __device__ inline void finish_tile(float (&d)[Blocks][4], const gemm_wgmma_call&
                 for (int i = 0; i < 4; ++i) part[block][i] += bias[block][i % 2];
             }
         }
-        activate_registers(part, all.after);
+        activate_sums(part, all.after);
         if (tells) wait_for_stores_to_read<under_way - 1>();
         group_barrier(group);  // the box is free
         write_box<T>(staged, part);
