@@ -50,7 +50,7 @@ any_tensor elements(const std::vector<float>& values, lengths shape, bool is_exa
     return any_tensor(wide, std::move(shape));
 }
 
-enum class heads_from { nothing, reshapes, one_product, split, sequence_first };
+enum class heads_from { nothing, reshapes, one_product, split, sequence_first, slices };
 enum class scaled { nothing, queries, both, scores_by_mul, scores_by_div };
 enum class masked { nothing, keys, each_place, heads, kept_where, dropped_where, both, infinities };
 
@@ -148,6 +148,19 @@ private:
                 q = apply("Gather", {all, one_place(0)}, {{"axis", whole(0)}});
                 k = turned(apply("Gather", {all, one_place(1)}, {{"axis", whole(0)}}), {0, 1, 3, 2});
                 v = apply("Gather", {all, one_place(-1)}, {{"axis", whole(0)}});
+                return;
+            }
+            case heads_from::slices: {  // as PyTorch's exporter divides what one product gives
+                const std::string x = input("x", {b, i, 3 * wide}, is_special_);
+                const std::string all = turned(shaped(x, {b, i, 3, h, d}), {2, 0, 3, 1, 4});
+                const auto one = [&](std::int64_t first, std::int64_t end) {
+                    std::vector<std::string> from{all, list_of({first}), list_of({end}), list_of({0})};
+                    if (first == 1) from.push_back(list_of({1}));
+                    return apply("Squeeze", {apply("Slice", from), list_of({0})});
+                };
+                q = one(0, 1);
+                k = turned(one(1, 2), {0, 1, 3, 2});
+                v = one(-1, 1000);
                 return;
             }
             case heads_from::split: {
@@ -266,7 +279,7 @@ protected:
     std::size_t any(std::size_t low, std::size_t high) { return low + numbers_() % (high - low + 1); }
 
     attention_form some_form() {
-        attention_form made{.from = static_cast<heads_from>(any(0, 4)),
+        attention_form made{.from = static_cast<heads_from>(any(0, 5)),
                             .scale = static_cast<scaled>(any(0, 4)),
                             .mask = static_cast<masked>(any(0, 7)),
                             .joins_heads = any(0, 2) != 0,
@@ -282,6 +295,14 @@ protected:
             made.keys = made.queries;
             made.value_size = made.size;
         }
+        return made;
+    }
+
+    // Of so few queries that the warps of a GPU divide the keys among them.
+    attention_form some_form_of_few_queries() {
+        attention_form made = some_form();
+        made.queries = any(1, 16);
+        if (made.from != heads_from::nothing && made.from != heads_from::reshapes) made.keys = made.queries;
         return made;
     }
 
@@ -336,7 +357,7 @@ TYPED_TEST(attention, of_any_form_gives_what_the_nodes_give) {
     // With sanitizers a round on a CPU takes a third of a second.
     const int rounds = this->is_on_gpu() ? 150 : std::is_same_v<TypeParam, float> ? 40 : 10;
     for (int round = 0; round < rounds; ++round) {
-        const attention_form form = this->some_form();
+        const attention_form form = round % 4 == 1 ? this->some_form_of_few_queries() : this->some_form();
         const bool is_special = round % 5 == 4;
         const auto seed = static_cast<unsigned>(round);
         const written<TypeParam> given(form, is_special, false, seed), exact(form, is_special, true, seed);
@@ -361,7 +382,7 @@ TEST(attention_in_16_bits, gives_what_the_nodes_give_but_for_the_rounding) {
     single_stream cpu(host.find("cpu:0"));
     for (const precision what : {precision::f16, precision::bf16}) {
         for (unsigned round = 0; round < 8; ++round) {
-            const attention_form form{.from = static_cast<heads_from>(round % 5),
+            const attention_form form{.from = static_cast<heads_from>(round % 6),
                                       .scale = scaled::both,
                                       .mask = static_cast<masked>(round),
                                       .queries = 70,
@@ -389,7 +410,8 @@ TEST(attention_in_16_bits, gives_what_the_nodes_give_but_for_the_rounding) {
 TEST(attention_steps, are_one_command_however_heads_are_divided) {
     runtime machine;
     round_robin pool(machine.default_device(), 1);
-    for (const heads_from from : {heads_from::one_product, heads_from::split, heads_from::sequence_first}) {
+    for (const heads_from from :
+         {heads_from::one_product, heads_from::split, heads_from::sequence_first, heads_from::slices}) {
         const attention_form form{.from = from, .mask = masked::both, .queries = 6, .keys = 6};
         const written<float> given(form, false, false, 1);
         const network made = sync(make_network(given.made), pool);
@@ -657,6 +679,54 @@ TEST(residual_norm, gives_the_sum_and_its_normalization) {
             ASSERT_NEAR(x[i], number(j), 1e-5) << i;
             ASSERT_NEAR(y[i], expected, 1e-4) << i;
             ASSERT_EQ(static_cast<float>(narrow[i]), static_cast<float>(bfloat16(y[i]))) << i;
+        }
+    }
+}
+
+// Rows that a team of a GPU keeps in registers, whole or in part, and rows that are too long for that.
+TEST(residual_norm, of_rows_of_any_width) {
+    runtime machine;
+    single_stream on(machine.default_device());
+    const bool is_on_gpu = machine.default_device().kind() == device_kind::cuda;
+    std::mt19937 numbers(7);
+    std::normal_distribution<float> one(2, 3);
+    const auto some = [&](std::size_t count) {
+        std::vector<float> made(count);
+        for (float& each : made) each = one(numbers);
+        return made;
+    };
+    for (const std::size_t width : {1, 5, 8, 30, 64, 192, 500, 512, 1000, 1024, 1030, 2048, 8192, 8200}) {
+        const std::size_t rows = width % 3 == 0 ? 1 : width < 600 ? 300 : 3;
+        model made;
+        made.path = "rows.onnx";
+        made.opsets = {{"", 17}};
+        made.body.inputs = {f32("a", {named("rows"), of(width)}), f32("b", {named("rows"), of(width)})};
+        const std::vector<float> scale = some(width), bias = some(width), a = some(rows * width),
+                                 b = some(rows * width);
+        made.body.constants = {{"scale", tensor_of(scale, {width})}, {"bias", tensor_of(bias, {width})}};
+        made.body.nodes = {make_node("Add", {"a", "b"}, {"sum"}),
+                           make_node("LayerNormalization", {"sum", "scale", "bias"}, {"y"})};
+        made.body.outputs = {f32("sum", {named("rows"), of(width)}), f32("y", {named("rows"), of(width)})};
+        const network ready = sync(make_network(made), on);
+        if (is_on_gpu) EXPECT_EQ(ready.steps().size(), 1u);
+        const auto answers = sync(ready.run({any_tensor(a, {rows, width}), any_tensor(b, {rows, width})}), on);
+        const auto sum = answers[0].values<float>(), y = answers[1].values<float>();
+        for (std::size_t row = 0; row < rows; ++row) {
+            double mean = 0, variance = 0;
+            const auto number = [&](std::size_t j) {
+                return static_cast<double>(a[row * width + j] + b[row * width + j]);
+            };
+            for (std::size_t j = 0; j < width; ++j) mean += number(j) / static_cast<double>(width);
+            for (std::size_t j = 0; j < width; ++j)
+                variance += (number(j) - mean) * (number(j) - mean) / static_cast<double>(width);
+            for (std::size_t j = 0; j < width; ++j) {
+                const std::size_t i = row * width + j;
+                const double expected =
+                    (number(j) - mean) / std::sqrt(variance + 1e-5) * static_cast<double>(scale[j]) +
+                    static_cast<double>(bias[j]);
+                ASSERT_EQ(static_cast<double>(sum[i]), number(j)) << width << ", element " << i;
+                ASSERT_NEAR(y[i], expected, 1e-4) << width << ", element " << i;
+            }
         }
     }
 }

@@ -142,6 +142,34 @@ TYPED_TEST_SUITE(element_families, elements);
 
 }  // namespace
 
+// Elements of any type and neighbours of any number, which a GPU moves in runs of up to 16 bytes.
+template <typename T>
+void expect_moved(scheduling_policy& on, std::size_t inner) {
+    const lengths shape{2, 3, 5, inner};
+    std::vector<T> values;
+    for (std::size_t i = 0; i < product(shape); ++i) values.push_back(T(static_cast<float>(i % 251)));
+    const auto made = run_node(
+        {.op = "Transpose", .inputs = {any_tensor(values, shape)}, .with = {{"perm", wholes({0, 2, 1, 3})}}}, on);
+    const auto moved = made[0].template values<T>();
+    for (std::size_t i = 0; i < values.size(); ++i) {
+        const std::size_t e = i % inner, b = i / inner % 3, c = i / inner / 3 % 5, a = i / inner / 15;
+        ASSERT_EQ(static_cast<float>(moved[i]), static_cast<float>(values[((a * 3 + b) * 5 + c) * inner + e]))
+            << inner << " neighbours of " << sizeof(T) << " bytes, element " << i;
+    }
+}
+
+TEST(element_families_of_bytes, elements_are_moved_with_their_neighbours) {
+    runtime machine;
+    single_stream on(machine.default_device());
+    for (const std::size_t inner : {1, 2, 3, 4, 6, 8, 12, 16, 40}) {
+        expect_moved<std::uint8_t>(on, inner);
+        expect_moved<half>(on, inner);
+        expect_moved<float>(on, inner);
+        expect_moved<double>(on, inner);
+        if (::testing::Test::HasFatalFailure()) return;
+    }
+}
+
 TYPED_TEST(element_families, layer_norms_of_any_axes) {
     for (int round = 0; round < this->rounds(60); ++round) {
         const lengths shape = this->some_lengths(1, 12);
