@@ -89,6 +89,12 @@ nb::object outputs_of(const network& what, const Make& make) {
 
 }  // namespace
 
+nb::object array_copy(const sluice_buffer& from) {
+    std::size_t bytes = sluice_type_size(from.type);
+    for (std::size_t d = 0; d < from.rank; ++d) bytes *= static_cast<std::size_t>(from.shape[d]);
+    return copy_of(from, bytes);
+}
+
 nb::object arrays_of(const network& what, const result_ptr& result) {
     return outputs_of(what, [&](std::size_t i) { return array_of(what, result, i); });
 }

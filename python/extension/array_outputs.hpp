@@ -16,6 +16,9 @@ struct numpy_names {
 };
 const numpy_names& numpy();
 
+// A copy of memory of the host.
+nb::object array_copy(const sluice_buffer& from);
+
 // One output as an array, several as a dict by name. The arrays own their memory, and may be written. Large ones are
 // the result's memory and are not copied.
 nb::object arrays_of(const network& what, const result_ptr& result);

@@ -6,6 +6,7 @@
 #include "profile.hpp"
 #include "run.hpp"
 #include "runtime.hpp"
+#include "session.hpp"
 #include "tensor.hpp"
 
 NB_MODULE(_sluice, module) {
@@ -16,6 +17,7 @@ NB_MODULE(_sluice, module) {
     bind_tensor(module);
     bind_network(module);
     bind_prepared(module);
+    bind_session(module);
     bind_run(module);
     bind_runtime(module);
     bind_builder(module);

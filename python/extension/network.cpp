@@ -7,6 +7,7 @@
 #include "prepared.hpp"
 #include "profile.hpp"
 #include "run.hpp"
+#include "session.hpp"
 
 namespace sluice::python {
 namespace {
@@ -178,6 +179,10 @@ void bind_network(nb::module_& in) {
             "The network for inputs of these shapes, by position or by name: net.prepare(x=(8, 64)). Inputs whose "
             "shape "
             "the model says need none. Takes time, and makes runs short: see Prepared.")
+        .def("session", make_session, nb::kw_only(), nb::arg("pairs") = nb::none(), nb::arg("shapes") = nb::none(),
+             "The network with memory, step by step: see Session. The state is what the names of inputs and outputs "
+             "say, or pairs={\"hn\": \"h0\"}: the output that is the next input. shapes says lengths of the state "
+             "that neither the file nor the first step's inputs say.")
         .def(
             "profile",
             [](const network& self, nb::args args, nb::kwargs kwargs) {

@@ -4,6 +4,7 @@
 #include <memory>
 #include <vector>
 
+#include "arguments.hpp"
 #include "array_outputs.hpp"
 #include "host_buffer.hpp"
 
@@ -108,21 +109,6 @@ private:
     nb::object result_;
     std::string text_;
 };
-
-// The lengths of a shape; `label` is for messages.
-std::vector<std::int64_t> lengths_in(nb::handle shape, const std::string& label) {
-    std::vector<std::int64_t> lengths;
-    if (nb::isinstance<nb::tuple>(shape) || nb::isinstance<nb::list>(shape)) {
-        for (nb::handle each : shape) {
-            const Py_ssize_t length = PyNumber_AsSsize_t(each.ptr(), PyExc_OverflowError);
-            if (length == -1 && PyErr_Occurred() != nullptr) throw nb::python_error();
-            lengths.push_back(length);
-        }
-        return lengths;
-    }
-    raise(PyExc_TypeError, "the shape of " + label + " is a tuple of lengths, such as (8, 64), and is given " +
-                               nb::cast<std::string>(nb::str(shape.type().attr("__name__"))));
-}
 
 }  // namespace
 

@@ -54,6 +54,19 @@ def test_prepare(pixels, logits):
     assert numpy.abs(y - logits[:8]).max() < 1e-3
 
 
+def test_session():
+    net = sluice.load("tests/c/networks/memory.onnx")
+    x, place = numpy.ones(1, numpy.float32), numpy.zeros(1, numpy.int64)
+    with net.session() as s:  # "state_out" is the next "state_in"
+        for _ in range(10):
+            y = s.step(x, place=place)  # the inputs that are not state
+        kept = s.state  # a dict of arrays
+        s.reset()  # the next sequence
+        s.state = kept  # or continue there
+
+    assert 1.99 < y[0] < 2
+
+
 def test_asyncio(pixels, logits):
     net = sluice.load("models/digits.onnx")
 

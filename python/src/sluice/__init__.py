@@ -15,7 +15,7 @@ import typing
 from ._errors import (BY_STATUS, CanceledError, DeviceError, DeviceNotFoundError, Error, FileAccessError, FileError,
                       GraphRefusedError, IndexInDataError, InternalError, InvalidArgumentError, MissingFileError,
                       OutOfMemoryError, RuntimeClosedError, ShapeError, TimedOutError, UnsupportedError)
-from ._sluice import Network, Prepared, Run, Runtime, Tensor, __version__, _shut_down, _start
+from ._sluice import Network, Prepared, Run, Runtime, Session, Tensor, __version__, _shut_down, _start
 from ._networks import Signature, reduced
 from ._values import Device, Profile, ProfileRow, Rounding, Value
 from ._waiting import await_run
@@ -26,7 +26,7 @@ if typing.TYPE_CHECKING:
 __all__ = ["CanceledError", "Device", "DeviceError", "DeviceNotFoundError", "Error", "FileAccessError", "FileError",
            "GraphRefusedError", "IndexInDataError", "InternalError", "InvalidArgumentError", "MissingFileError",
            "Network", "OutOfMemoryError", "Prepared", "Profile", "ProfileRow", "Rounding", "Run", "Runtime",
-           "RuntimeClosedError", "ShapeError", "Tensor", "TimedOutError", "UnsupportedError", "Value", "__version__", "default_runtime", "devices", "load", "loads"]
+           "RuntimeClosedError", "Session", "ShapeError", "Tensor", "TimedOutError", "UnsupportedError", "Value", "__version__", "default_runtime", "devices", "load", "loads"]
 
 
 def _prepare() -> None:
@@ -34,7 +34,7 @@ def _prepare() -> None:
     import copyreg
     import os
 
-    for each in (Network, Prepared, Run, Runtime, Tensor):
+    for each in (Network, Prepared, Run, Runtime, Session, Tensor):
         each.__module__ = "sluice"
     Network.__signature__ = Signature()
     copyreg.pickle(Network, reduced)
