@@ -105,6 +105,20 @@ void add_run(CLI::App& app, run_options& options) {
     add_network(app, options.network);
 }
 
+void add_stream(CLI::App& app, stream_options& options) {
+    CLI::Option* const stream = app.add_flag(
+        "--stream", options.is_requested,
+        "A step of an ONNX network with memory for each line of standard input: numbers with commas or spaces between "
+        "them, inputs with semicolons. Each step's outputs are written at once. An empty line begins a new sequence");
+    app.add_option("--state", options.pairs,
+                   "Of --stream: an output that is the next step's input (default: their names say it)")
+        ->type_name("OUTPUT=INPUT")
+        ->expected(1)
+        ->allow_extra_args(false)
+        ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll)
+        ->needs(stream);
+}
+
 // For runs of many processes.
 void add_distribution(CLI::App& app, command_line& line) {
     CLI::Option* const flag = app.add_flag("--distributed", line.is_distributed,
@@ -156,6 +170,7 @@ command_line parse_command_line(int argc, const char* const* argv) {
 
     CLI::App* const run = app.add_subcommand("run", "Run a network over an array of inputs");
     add_run(*run, line.run);
+    add_stream(*run, line.streaming);
     add_distribution(*run, line);
     CLI::App* const bench =
         app.add_subcommand("bench", "Measure latency and throughput of a network, over batch sizes and devices");
@@ -189,7 +204,8 @@ command_line parse_command_line(int argc, const char* const* argv) {
     try {
         app.parse(argc, argv);
         if (run->parsed()) {
-            if (line.run.input.empty() && line.run.named_inputs.empty()) throw CLI::RequiredError("INPUT");
+            if (line.run.input.empty() && line.run.named_inputs.empty() && !line.streaming.is_requested)
+                throw CLI::RequiredError("INPUT");
             // A run over rows has one output.
             if (line.run.named_outputs.size() == 1) line.run.output = line.run.named_outputs.front();
         }

@@ -10,6 +10,7 @@
 #include "inspect_command.hpp"
 #include "profile_command.hpp"
 #include "run_command.hpp"
+#include "run_stream.hpp"
 #include "serve_command.hpp"
 #include "tune_command.hpp"
 
@@ -22,6 +23,7 @@ struct command_line {
     std::string text;  // what was requested: the help, the version, a script for a shell, the manual page
     bool as_json = false;
     run_options run;
+    stream_options streaming;  // of a run
     bool is_distributed = false;
     bench_options benching;
     profile_options profiling;

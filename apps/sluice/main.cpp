@@ -20,6 +20,7 @@
 #include "profile_command.hpp"
 #include "run_command.hpp"
 #include "run_network.hpp"
+#include "run_stream.hpp"
 #include "serve_command.hpp"
 #include "sluice/nn/onnx.hpp"
 #include "sluice/runtime/runtime.hpp"
@@ -50,6 +51,15 @@ bool run_as_network(const app::run_options& options, bool as_json) {
     if (!app::is_run_as_network(options, network)) return false;
     report(options, as_json, app::run_network(options, std::move(network)));
     return true;
+}
+
+void run_as_stream(const app::command_line& line) {
+    const auto refuse = [](const char* why) { throw error(errc::invalid_argument, why, {"run"}); };
+    if (line.is_distributed) refuse("--stream runs in one process: leave out --distributed");
+    if (line.as_json) refuse("--stream writes lines of numbers: leave out --json");
+    if (!app::is_onnx(line.run.model)) refuse("--stream is for networks in ONNX files");
+    nn::model network = nn::load_onnx(line.run.model, {}, app::links_of(line.run.follows_links));
+    app::run_stream(line.run, line.streaming, std::move(network), std::cin, std::cout);
 }
 
 void run_here(const app::run_options& options, bool as_json) {
@@ -91,6 +101,10 @@ int run(const app::command_line& line) {
         case app::command::check: app::check_program(line.checking, line.as_json, std::cout); break;
         case app::command::serve: app::serve_models(line.serving, std::cerr); break;
         case app::command::run:
+            if (line.streaming.is_requested) {
+                run_as_stream(line);
+                break;
+            }
             if (line.is_distributed) return app::run_distributed(line.run, line.as_json, std::cout, std::cerr);
             run_here(line.run, line.as_json);
             break;
