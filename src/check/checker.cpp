@@ -1,12 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "check/checker.hpp"
 
+#include <algorithm>
 #include <utility>
 
 namespace sluice::check {
 namespace {
 
 constexpr std::size_t most_functions = 65'536;
+constexpr std::size_t most_pictured = 24;  // commands of a picture
+
+// The wait `by` is at the same place as the early one: by its stack, or by who waits where there is none.
+void forget_early(event_state& of, const event& by) {
+    if (!of.early) return;
+    const bool is_host = by.what == call::event_sync;
+    const bool is_same = of.early->by.stack == by.stack && of.early->by.is_host == is_host;
+    if (is_same) of.early.reset();
+}
 
 }  // namespace
 
@@ -77,7 +87,9 @@ void checker::take_order(const event& what) {
             }
             return;
         case call::stream_done: static_cast<void>(streams_.host_waits(streams_.find(what.stream))); return;
-        case call::event_destroy: return streams_.destroy_event(what.id);
+        case call::event_destroy:
+            if (event_state* const ended = streams_.find_event(what.id)) report_early(*ended);
+            return streams_.destroy_event(what.id);
         case call::capture_begin: return begin_capture(what);
         case call::capture_end: return end_capture(what);
         case call::graph: return graphs_.add(what.id, {});
@@ -94,19 +106,44 @@ void checker::take_order(const event& what) {
 void checker::submit(const event& what) {
     stream_state& on = streams_.find(what.stream);
     const call_ref by = findings_.ref_of(what, words_for(what, what.what));
+    if (what.failed) return refuse_in_capture(on, by);
     work made = work_of(what, what.what, memory_);
     if (on.capture != 0) return capture_work(on, {by, std::move(made.uses), {}});
     check_outside_capture(what, by);
     if (made.host_waits_before) static_cast<void>(streams_.host_waits(on));
     const moment at = streams_.submit(on);
-    for (const access& each : made.uses) use(each, at, on.clock, by);
+    note(at, on.clock, by);
+    for (const access& each : made.uses) {
+        if (what.what == call::copy) check_refill(each, by);
+        use(each, at, on.clock, by);
+    }
     if (made.host_waits_after) static_cast<void>(streams_.host_waits(on));
 }
 
 void checker::use_host(const event& what) {
     const moment now = streams_.host_use();
     const call_ref by = findings_.ref_of(what, words_for(what, call::host), true);
+    note(now, streams_.host(), by);
     use({what.to, what.mode}, now, streams_.host(), by);
+}
+
+void checker::wait_early(const event& what, early_wait made) {
+    event_state& state = streams_.event_of(what.id);
+    if (!state.early) state.early = std::move(made);
+}
+
+void checker::report_early(event_state& of) {
+    if (of.early)
+        findings_.add(fault::wait_without_record, true, {}, of.early->by, of.early->message, {}, of.early->remedy);
+    of.early.reset();
+}
+
+void checker::refuse_in_capture(const stream_state& on, const call_ref& by) {
+    if (on.capture == 0) return;
+    findings_.add(
+        fault::dropped_by_capture, true, captures_[on.capture].began, by,
+        findings_.words_of(by) + " is refused, because the stream is being captured: the graph does not have it", {},
+        "check what the call returns; copy by cudaMemcpyAsync during a capture");
 }
 
 void checker::hint_if(bool is_useless, const event& what, const std::string& did) {
@@ -123,11 +160,13 @@ void checker::wait(const event& what) {
     const std::string did = words_for(what, call::wait);
     if (awaited == nullptr || !awaited->upto) {
         const std::string name = std::to_string(what.id), stream = std::to_string(what.stream);
-        return findings_.add(
-            fault::wait_without_record, true, {}, findings_.ref_of(what, did),
-            "stream " + stream + " waits for event " + name + ", which was not recorded before: CUDA does not wait", {},
-            "record the event before: cudaEventRecord(event" + name + ", the stream with the work);");
+        return wait_early(
+            what,
+            {findings_.ref_of(what, did),
+             "stream " + stream + " waits for event " + name + ", which was not recorded before: CUDA does not wait",
+             "record the event before: cudaEventRecord(event" + name + ", the stream with the work);"});
     }
+    forget_early(*awaited, what);
     hint_if(!streams_.wait(waiter, *awaited), what, did);
 }
 
@@ -137,17 +176,31 @@ void checker::host_waits(const event& what) {
     if (what.what == call::device_sync) return hint_if(!streams_.host_waits_for_device(what.device), what, did);
     event_state* const awaited = streams_.find_event(what.id);
     if (awaited == nullptr || !awaited->upto) {
-        return findings_.add(fault::wait_without_record, true, {}, findings_.ref_of(what, did, true),
-                             "the host waits for event " + std::to_string(what.id) +
-                                 ", which was not recorded before: CUDA does not wait",
-                             {}, {});
+        return wait_early(what, {findings_.ref_of(what, did, true),
+                                 "the host waits for event " + std::to_string(what.id) +
+                                     ", which was not recorded before: CUDA does not wait",
+                                 {}});
     }
+    forget_early(*awaited, what);
     awaited->is_awaited = true;
     hint_if(!streams_.host_waits(*awaited->upto), what, did);
 }
 
+void checker::note(moment at, const vector_clock& known, const call_ref& by) {
+    if (options_.pictures != 0) log_.note(at, known, by);
+}
+
 void checker::finish(check_report& to) {
+    streams_.for_events([&](event_state& each) { report_early(each); });
     findings_.finish(to);
+    for (std::size_t i = 0; i < std::min(options_.pictures, to.findings.size()); ++i) {
+        finding& each = to.findings[i];
+        for (const logged_call& call : log_.around(each.first.call, each.second.call, most_pictured)) {
+            place at = findings_.place_of(call.by);
+            at.frames.clear();
+            each.picture.push_back({std::move(at), {call.after.begin(), call.after.end()}});
+        }
+    }
     for (const auto& [name, times] : unseen_)
         to.unseen.push_back(name + " (" + std::to_string(times) + (times == 1 ? " call" : " calls") + ")");
     if (unknown_uses_ != 0)

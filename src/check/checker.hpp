@@ -12,6 +12,7 @@
 #include "check/event.hpp"
 #include "check/findings.hpp"
 #include "check/graphs.hpp"
+#include "check/order_log.hpp"
 #include "check/streams.hpp"
 #include "check/work.hpp"
 
@@ -19,7 +20,7 @@ namespace sluice::check {
 
 class checker {
 public:
-    explicit checker(const check_options& options) : findings_(options) {}
+    explicit checker(const check_options& options) : options_(options), findings_(options) {}
 
     // Throws trace_refusal.
     void take(event& what);
@@ -40,6 +41,9 @@ private:
     void use_host(const event& what);
     void wait(const event& what);
     void host_waits(const event& what);
+    void wait_early(const event& what, early_wait made);
+    void report_early(event_state& of);
+    void refuse_in_capture(const stream_state& on, const call_ref& by);
     void hint_if(bool is_useless, const event& what, const std::string& did);
 
     // checker_memory.cpp
@@ -47,6 +51,7 @@ private:
     void free(const event& what);
     void free_in_order(const event& what, block& freed);
     void use(const access& what, moment at, const vector_clock& known, const call_ref& by);
+    void check_refill(const access& what, const call_ref& by);
     void report(const access_record& earlier, const access_record& later, conflict kind, const block* in,
                 const char* between_what = "");
     void report_freed(const block& was, const call_ref& by);
@@ -63,7 +68,11 @@ private:
     void instantiate(const event& what);
     void launch(const event& what);
 
+    void note(moment at, const vector_clock& known, const call_ref& by);
+
+    const check_options& options_;
     findings findings_;
+    order_log log_;  // empty without pictures
     streams streams_;
     blocks memory_;
     graphs graphs_;

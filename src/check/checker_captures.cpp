@@ -115,12 +115,15 @@ void checker::add_node(const event& what) {
 
 void checker::instantiate(const event& what) {
     graph& of = graphs_.find(what.id);
+    bool has_conflict = false;
     const auto on_conflict = [&](const access_record& earlier, const access_record& later, conflict kind) {
         // Memory that no allocation covers is the host's own, or not known: graphs have no use of it that conflicts.
         const block* const in = memory_.find(std::max(earlier.used.where.at, later.used.where.at));
+        has_conflict |= in != nullptr;
         if (in != nullptr) report(earlier, later, kind, in, ", and no path of the graph orders them");
     };
     if (!std::exchange(of.is_checked, true) && !check_graph(of, on_conflict)) ++wide_graphs_;
+    if (has_conflict && options_.pictures != 0) log_.note(of);
     static_cast<void>(graphs_.instantiate(what.other, of));
 }
 
@@ -138,6 +141,7 @@ void checker::launch(const event& what) {
     on.clock.join(launched.upto);
     const moment at = streams_.submit(on);
     launched.upto = on.clock;
+    note(at, on.clock, by);
     for (const graph_use& each : launched.uses) {
         call_ref node = by;
         node.name = findings_.name(findings_.name_of(each.by) + " in graph " + std::to_string(what.other));

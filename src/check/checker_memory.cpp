@@ -101,6 +101,21 @@ void checker::use(const access& what, moment at, const vector_clock& known, cons
     in->used.note(use, known, [&](const access_record& earlier, conflict kind) { report(earlier, use, kind, in); });
 }
 
+// What is uploaded twice from the same pinned memory, the host has written in between, mostly. The trace does not show
+// that, but it shows whether the host had waited for the first upload.
+void checker::check_refill(const access& what, const call_ref& by) {
+    const block* const in = memory_.find(what.where.at);
+    if (in == nullptr || in->where != place_kind::pinned || what.mode != access_mode::read) return;
+    in->used.visit_unordered(what.where, streams_.host(), [&](const access_record& earlier) {
+        if (earlier.used.mode != access_mode::read) return;
+        findings_.add(fault::early_write, false, earlier.by, by,
+                      findings_.words_of(by) + " reads again what " + findings_.words_of(earlier.by) +
+                          " may still read: if the host has written it in between, it came too early",
+                      memory_of(earlier.used.where, what.where, in),
+                      "cudaStreamSynchronize(" + stream_name(earlier.by.stream) + ");  // before the host writes it");
+    });
+}
+
 void checker::allocate(const event& what) {
     const std::string did = words_for(what, call::alloc);
     block made;
@@ -128,6 +143,7 @@ void checker::allocate(const event& what) {
                           memory_of(earlier.used.where, what.to, &was), missing_wait(earlier.by, was.freed));
         });
     });
+    note(at, on.clock, made.allocated);
     added.used.note({whole, at, made.allocated}, on.clock, [](const access_record&, conflict) {});
 }
 
@@ -160,7 +176,8 @@ void checker::free_in_order(const event& what, block& freed) {
     const call_ref by = findings_.ref_of(what, words_for(what, call::free));
     const byte_span whole{freed.at, freed.bytes, 1, freed.bytes};
     if (on.capture != 0) return capture_work(on, {by, {{whole, access_mode::write}}, {}});
-    static_cast<void>(streams_.submit(on));
+    const moment at = streams_.submit(on);
+    note(at, on.clock, by);
     freed.used.visit_unordered(whole, on.clock, [&](const access_record& earlier) {
         findings_.add(fault::use_after_free, true, earlier.by, by,
                       "memory is freed on stream " + std::to_string(what.stream) + " that " +

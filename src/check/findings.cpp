@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "check/findings.hpp"
 
+#include <algorithm>
+
 #include "sluice/base/printable.hpp"
 
 namespace sluice::check {
@@ -97,7 +99,7 @@ void findings::add(fault what, bool is_certain, const call_ref& first, const cal
     std::size_t& index = known_[key] = left_out;
     finding made{
         what, is_certain, std::move(message), place_of(first), place_of(second), std::move(memory), std::move(remedy),
-        1};
+        1,    {}};
     if (is_suppressed(made)) {
         ++suppressed_;
     } else if (what == fault::useless_wait && !options_.hints) {
@@ -115,6 +117,8 @@ void findings::add(fault what, bool is_certain, const call_ref& first, const cal
 }
 
 void findings::finish(check_report& to) {
+    // What is known at the end only is found late.
+    std::ranges::stable_sort(found_, {}, [](const finding& each) { return each.second.call; });
     to.findings = std::move(found_);
     to.suppressed = suppressed_;
     to.uncertain = uncertain_;

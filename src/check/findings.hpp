@@ -35,11 +35,11 @@ public:
     std::string words_of(const call_ref& who) const;  // "kernel scale on stream 3"
     std::string stream_of(const call_ref& who) const;
 
+    place place_of(const call_ref& who) const;
     // Moves everything into the report.
     void finish(check_report& to);
 
 private:
-    place place_of(const call_ref& who) const;
     bool is_suppressed(const finding& found) const;
 
     struct stack_pair {

@@ -12,6 +12,8 @@ namespace {
 constexpr std::size_t most_entries = std::size_t{1} << 24;  // of all clocks
 constexpr std::size_t most_uses = 65'536;                   // each is compared with those before
 
+}  // namespace
+
 std::vector<std::uint32_t> topological_order(const graph& of) {
     std::vector<std::vector<std::uint32_t>> followers(of.nodes.size());
     std::vector<std::size_t> open(of.nodes.size());
@@ -28,6 +30,8 @@ std::vector<std::uint32_t> topological_order(const graph& of) {
     if (order.size() != of.nodes.size()) throw trace_refusal("a graph has a cycle");
     return order;
 }
+
+namespace {
 
 class graph_clocks {
 public:

@@ -37,6 +37,9 @@ struct graph_exec {
     vector_clock upto;            // the last launch
 };
 
+// Indices of all nodes, each after those that it follows. Throws trace_refusal for a graph with a cycle.
+std::vector<std::uint32_t> topological_order(const graph& of);
+
 using conflict_report = std::function<void(const access_record& earlier, const access_record& later, conflict kind)>;
 
 // Looks for conflicts between nodes that no path connects. False: the graph is too wide for that, and was not checked.

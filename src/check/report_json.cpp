@@ -77,6 +77,7 @@ void write_json(const check_report& report, std::ostream& to) {
            {"suppressed", report.suppressed},
            {"uncertain", report.uncertain},
            {"hints", report.hints},
+           {"orders", report.orders},
            {"unseen", report.unseen}},
           to);
 }

@@ -48,6 +48,8 @@ void write_text(const check_report& report, std::ostream& to) {
     to << count(report.findings.size(), "finding") << " in " << count(report.calls, "call");
     if (!report.program.empty()) to << " of " << printable(report.program);
     to << '\n';
+    if (report.orders != 0)
+        to << count(report.orders, "other order") << " of the calls of the host's threads checked\n";
     if (report.suppressed != 0) to << count(report.suppressed, "finding") << " suppressed\n";
     if (report.uncertain != 0)
         to << count(report.uncertain, "finding") << " left out that may be none: --may shows them\n";

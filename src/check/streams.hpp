@@ -8,7 +8,9 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <stdexcept>
+#include <string>
 #include <unordered_map>
 #include <vector>
 
@@ -44,11 +46,20 @@ struct stream_state {
     moment last() const noexcept { return {timeline, commands}; }
 };
 
+// A wait for an event that had no record by then. Where the event is recorded and waited for again at the same place,
+// this was the first turn of a loop, in which there was nothing to wait for yet.
+struct early_wait {
+    call_ref by;
+    std::string message;
+    std::string remedy;
+};
+
 struct event_state {
     std::shared_ptr<const vector_clock> upto;  // null: not recorded
     moment recorded;
     call_ref by;
     bool is_awaited = false;
+    std::optional<early_wait> early;
     std::vector<lost_record> lost;    // the last few
     std::uint64_t capture = 0;        // recorded in this capture
     std::vector<std::uint32_t> tail;  // its nodes
@@ -68,6 +79,11 @@ public:
     event_state& event_of(std::uint64_t id);  // made when it is new
     event_state* find_event(std::uint64_t id) noexcept;
     void destroy_event(std::uint64_t id) { events_.erase(id); }
+    // Calls function(event_state&) for each.
+    template <typename Function>
+    void for_events(const Function& function) {
+        for (auto& each : events_) function(each.second);
+    }
     void record(event_state& what, stream_state& on, const call_ref& by);
     // Each returns whether something was learnt.
     bool wait(stream_state& waiter, event_state& what);

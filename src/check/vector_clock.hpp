@@ -40,6 +40,8 @@ public:
         upto_[what.timeline] = std::max(upto_[what.timeline], what.when);
     }
 
+    std::size_t timelines() const noexcept { return upto_.size(); }
+
 private:
     std::vector<std::uint32_t> upto_;
 };

@@ -1,113 +1,92 @@
 // SPDX-License-Identifier: Apache-2.0
-// Random programs whose answer is known by construction: a random graph of commands, spread over streams, with an event
-// for each edge between streams. With all edges there is nothing to find; without one edge that no other path replaces,
-// there is.
+// Random programs, eager, captured and built as graphs, on one device and on two.
 #include <gtest/gtest.h>
 
-#include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <random>
-#include <set>
 #include <vector>
 
+#include "check/support/random_program.hpp"
 #include "check/support/simulated_driver.hpp"
 
 namespace sluice::check::generated_tests {
 namespace {
 
+using testing::random_command;
+using testing::random_edge;
+using testing::random_program;
 using testing::reads;
 using testing::simulated_driver;
 using testing::writes;
 
-struct command {
-    std::size_t stream;
-    std::size_t written, read;       // buffers
-    std::vector<std::size_t> after;  // commands that it must follow
-};
+enum class form { eager, captured, built, two_devices };
 
-struct random_program {
-    std::vector<command> commands;
-    std::size_t streams = 0, buffers = 0;
-};
-
-struct edge {
-    std::size_t from, to;
-};
-
-// Each command follows those that it conflicts with.
-random_program make(std::mt19937_64& random) {
-    random_program made;
-    made.streams = 2 + random() % 5;
-    made.buffers = 2 + random() % 6;
-    const std::size_t count = 4 + random() % 30;
-    for (std::size_t i = 0; i < count; ++i) {
-        command next{random() % made.streams, random() % made.buffers, random() % made.buffers, {}};
-        for (std::size_t k = 0; k < i; ++k) {
-            const command& earlier = made.commands[k];
-            if (earlier.written == next.written || earlier.written == next.read || earlier.read == next.written)
-                next.after.push_back(k);
-        }
-        made.commands.push_back(next);
+struct machine {
+    machine(simulated_driver& cuda, const random_program& of, std::uint64_t devices) {
+        for (std::size_t i = 0; i < of.streams; ++i) streams.push_back(cuda.non_blocking(i % devices));
+        for (std::size_t i = 0; i < of.buffers; ++i) buffers.push_back(cuda.malloc());
     }
-    return made;
-}
-
-// Whether a path leads from one command to the other, through streams and edges other than the one left out.
-bool is_ordered(const random_program& of, const edge& without) {
-    std::set<std::size_t> reached{without.from};
-    for (std::size_t i = without.from + 1; i <= without.to; ++i) {
-        const command& each = of.commands[i];
-        for (std::size_t k = 0; k < i; ++k) {
-            const bool is_same_stream = of.commands[k].stream == each.stream;
-            const bool is_edge = std::ranges::count(each.after, k) != 0 && !(k == without.from && i == without.to);
-            if (reached.contains(k) && (is_same_stream || is_edge)) reached.insert(i);
-        }
-    }
-    return reached.contains(without.to);
-}
-
-check_report run(const random_program& of, const edge* without, bool captured) {
-    simulated_driver cuda;
     std::vector<simulated_driver::stream> streams;
     std::vector<simulated_driver::memory> buffers;
-    for (std::size_t i = 0; i < of.streams; ++i) streams.push_back(cuda.non_blocking());
-    for (std::size_t i = 0; i < of.buffers; ++i) buffers.push_back(cuda.malloc());
-    if (captured) {
-        cuda.begin_capture(streams[0]);
-        for (std::size_t i = 1; i < of.streams; ++i) cuda.order(streams[0], streams[i]);
-    }
+};
+
+void run_on_streams(simulated_driver& cuda, const machine& with, const random_program& of, const random_edge& without) {
     std::vector<simulated_driver::event> done;
     for (std::size_t i = 0; i < of.commands.size(); ++i) {
-        const command& each = of.commands[i];
+        const random_command& each = of.commands[i];
+        const auto on = with.streams[each.stream];
         for (const std::size_t before : each.after) {
-            if (without != nullptr && without->from == before && without->to == i) continue;
-            if (of.commands[before].stream != each.stream) cuda.wait(streams[each.stream], done[before]);
+            if (is_left_out(without, before, i) || of.commands[before].stream == each.stream) continue;
+            cuda.wait(on, done[before]);
         }
-        cuda.launch("kernel", streams[each.stream], {writes(buffers[each.written]), reads(buffers[each.read])});
+        cuda.launch("kernel", on, {writes(with.buffers[each.written]), reads(with.buffers[each.read])});
         done.push_back(cuda.create_event());
-        cuda.record(done.back(), streams[each.stream]);
+        cuda.record(done.back(), on);
     }
-    if (captured) {
-        for (std::size_t i = 1; i < of.streams; ++i) cuda.order(streams[i], streams[0]);
-        cuda.launch_graph(cuda.instantiate(cuda.end_capture(streams[0])), streams[0]);
+}
+
+void run_captured(simulated_driver& cuda, const machine& with, const random_program& of, const random_edge& without) {
+    const auto origin = with.streams.front();
+    cuda.begin_capture(origin);
+    for (std::size_t i = 1; i < of.streams; ++i) cuda.order(origin, with.streams[i]);
+    run_on_streams(cuda, with, of, without);
+    for (std::size_t i = 1; i < of.streams; ++i) cuda.order(with.streams[i], origin);
+    cuda.launch_graph(cuda.instantiate(cuda.end_capture(origin)), origin);
+}
+
+void run_built(simulated_driver& cuda, const machine& with, const random_program& of, const random_edge& without) {
+    const auto graph = cuda.create_graph();
+    std::vector<std::uint64_t> nodes;
+    std::vector<std::optional<std::uint64_t>> last(of.streams);
+    for (std::size_t i = 0; i < of.commands.size(); ++i) {
+        const random_command& each = of.commands[i];
+        std::vector<std::uint64_t> after;
+        if (last[each.stream]) after.push_back(*last[each.stream]);
+        for (const std::size_t before : each.after)
+            if (!is_left_out(without, before, i)) after.push_back(nodes[before]);
+        nodes.push_back(cuda.kernel_node(graph, "kernel",
+                                         {writes(with.buffers[each.written]), reads(with.buffers[each.read])}, after));
+        last[each.stream] = nodes.back();
+    }
+    cuda.launch_graph(cuda.instantiate(graph), with.streams.front());
+}
+
+check_report run(const random_program& of, const random_edge& without, form how) {
+    simulated_driver cuda;
+    const machine with(cuda, of, how == form::two_devices ? 2 : 1);
+    if (how == form::captured) {
+        run_captured(cuda, with, of, without);
+    } else if (how == form::built) {
+        run_built(cuda, with, of, without);
+    } else {
+        run_on_streams(cuda, with, of, without);
     }
     return cuda.check();
 }
 
-// Some edge between streams that nothing else replaces; of the same commands in `from` and `to` when there is none.
-edge find_needed(const random_program& of, std::mt19937_64& random) {
-    std::vector<edge> needed;
-    for (std::size_t i = 0; i < of.commands.size(); ++i) {
-        for (const std::size_t before : of.commands[i].after) {
-            const edge each{before, i};
-            if (!is_ordered(of, each)) needed.push_back(each);
-        }
-    }
-    return needed.empty() ? edge{0, 0} : needed[random() % needed.size()];
-}
-
-class generated : public ::testing::TestWithParam<bool> {};
+class generated : public ::testing::TestWithParam<form> {};
 
 }  // namespace
 
@@ -116,18 +95,19 @@ TEST_P(generated, programs_give_a_race_without_one_needed_edge_and_none_with_all
     for (std::uint64_t seed = 0; seed < 200; ++seed) {
         SCOPED_TRACE(seed);
         std::mt19937_64 random(seed);
-        const random_program program = make(random);
-        EXPECT_TRUE(run(program, nullptr, GetParam()).findings.empty());
-        const edge without = find_needed(program, random);
+        const random_program program = testing::make_random_program(random);
+        EXPECT_TRUE(run(program, {}, GetParam()).findings.empty());
+        const random_edge without = testing::find_needed_edge(program, random);
         if (without.to == 0) continue;
         ++planted;
-        const check_report report = run(program, &without, GetParam());
+        const check_report report = run(program, without, GetParam());
         EXPECT_FALSE(report.findings.empty());
         for (const finding& each : report.findings) EXPECT_EQ(each.what, fault::race);
     }
     EXPECT_GE(planted, 100);
 }
 
-INSTANTIATE_TEST_SUITE_P(eager_and_captured, generated, ::testing::Bool());
+INSTANTIATE_TEST_SUITE_P(forms, generated,
+                         ::testing::Values(form::eager, form::captured, form::built, form::two_devices));
 
 }  // namespace sluice::check::generated_tests

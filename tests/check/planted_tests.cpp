@@ -267,6 +267,15 @@ const program planted[] = {
          cuda.end_capture(on.a, true);
      },
      fault::dropped_by_capture},
+    {"a_batch_of_copies_that_a_capture_refuses",
+     [](simulated_driver& cuda) {
+         const two_streams on(cuda);
+         cuda.begin_capture(on.a);
+         cuda.launch("first", on.a, {writes(on.x)});
+         cuda.copy_refused(on.y, on.pinned, on.a);
+         cuda.end_capture(on.a);
+     },
+     fault::dropped_by_capture},
     {"a_stream_that_was_not_forked_into_the_capture",
      [](simulated_driver& cuda) {
          const two_streams on(cuda);
@@ -455,6 +464,19 @@ const program clean[] = {
          cuda.malloc_async_at(z, on.b);  // the pool orders it after the free
          cuda.launch("use", on.b, {writes(z)});
      }},
+    {"a_loop_waits_for_an_event_that_its_first_turn_has_not_recorded",
+     [](simulated_driver& cuda) {
+         const two_streams on(cuda);
+         const auto host = cuda.create_event(), stream = cuda.create_event();
+         for (int i = 0; i < 2; ++i) {
+             cuda.synchronize_event(host);
+             cuda.wait(on.b, stream);
+             cuda.launch("use", on.b, {reads(on.x)});
+             cuda.record(host, on.b);
+             cuda.record(stream, on.b);
+         }
+         cuda.destroy_event(host);
+     }},
     {"a_captured_fork_is_joined",
      [](simulated_driver& cuda) {
          const two_streams on(cuda);
@@ -560,6 +582,21 @@ TEST(arguments_of_kernels, that_are_not_known_to_be_written_give_findings_with_m
     EXPECT_THAT(kinds_of(cuda.check()), ::testing::IsEmpty());
     EXPECT_EQ(cuda.check().uncertain, 1u);
     EXPECT_THAT(kinds_of(cuda.check({.may = true})), ::testing::ElementsAre("race"));
+}
+
+TEST(pinned_memory, that_is_uploaded_again_gives_a_finding_with_may_unless_the_host_has_waited) {
+    simulated_driver cuda;
+    const two_streams on(cuda);
+    cuda.copy_async(on.x, on.pinned, on.a);
+    cuda.copy_async(on.x, on.pinned, on.a);
+    EXPECT_THAT(kinds_of(cuda.check()), ::testing::IsEmpty());
+    EXPECT_THAT(kinds_of(cuda.check({.may = true})), ::testing::ElementsAre("early write"));
+    simulated_driver waiting;
+    const two_streams then(waiting);
+    waiting.copy_async(then.x, then.pinned, then.a);
+    waiting.synchronize(then.a);
+    waiting.copy_async(then.x, then.pinned, then.a);
+    EXPECT_THAT(kinds_of(waiting.check({.may = true})), ::testing::IsEmpty());
 }
 
 TEST(hints, are_waits_after_which_no_more_is_known) {

@@ -17,7 +17,7 @@ namespace sluice::check::fuzz {
 inline void read_check_trace(std::span<const std::byte> file) {
     std::istringstream from(std::string(reinterpret_cast<const char*>(file.data()), file.size()));
     try {
-        const check_report report = check_trace(from, "fuzz", {.may = true, .hints = true});
+        const check_report report = check_trace(from, "fuzz", {.may = true, .hints = true, .pictures = 4, .orders = 3});
         if (report.calls > file.size()) std::abort();
         std::ostringstream to;
         write_text(report, to);

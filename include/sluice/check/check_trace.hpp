@@ -6,6 +6,7 @@
 // Thread safety: the functions use no global state.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <filesystem>
 #include <iosfwd>
@@ -21,6 +22,8 @@ namespace sluice::check {
 struct check_options {
     bool may = false;                            // also findings that are not certain
     bool hints = false;                          // also hints: waits that change nothing
+    std::size_t pictures = 0;                    // findings, from the first on, that get a picture
+    std::size_t orders = 0;                      // other orders of the calls of host threads that are tried
     std::vector<std::string> suppressions = {};  // patterns, as parse_suppressions() returns them
 };
 
@@ -32,13 +35,16 @@ struct check_report {
     std::uint64_t suppressed = 0;          // findings that a pattern left out
     std::uint64_t uncertain = 0;           // findings left out because they are not certain
     std::uint64_t hints = 0;               // hints left out
+    std::uint64_t orders = 0;              // other orders of the calls of host threads that were checked
     std::vector<std::string> unseen = {};  // what the check did not see: one sentence each
 };
 
-// Checks a trace. `name` is its name in errors. Memory is bounded, whatever the trace says. Throws file_error
+// Checks a trace. `name` is its name in errors. Memory is bounded, whatever the trace says. With `orders`, the same
+// calls are checked again in other orders in which the host's threads could have made them; what is found only there is
+// not certain, because locks between threads are not in a trace, and is reported without `may` too. Throws file_error
 // (errc::bad_file) for a line that is no event of the format, for one that refers to what no line before has declared,
 // and for a trace that needs more streams, events or blocks at a time than the check keeps. Costs O(calls) times the
-// number of streams in use.
+// number of streams in use, for each order.
 check_report check_trace(std::istream& trace, const std::filesystem::path& name, const check_options& options = {});
 
 // Reads patterns: one a line, "KIND: PATTERN", such as "race: *scale*". The kind may be "*"; the pattern is one of file

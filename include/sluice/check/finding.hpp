@@ -36,6 +36,12 @@ struct place {
     std::vector<std::string> frames = {};  // the call stack, innermost first; empty when it is not known
 };
 
+// One command in the picture of a finding.
+struct ordered_call {
+    place what = {};                      // without its stack
+    std::vector<std::size_t> after = {};  // what it directly follows: earlier commands of the picture
+};
+
 // One thing that is wrong.
 struct finding {
     fault what = fault::race;  // the kind
@@ -46,6 +52,7 @@ struct finding {
     std::string memory = {};   // "4096 bytes at 0x7f0000001000 (device memory)"; may be empty
     std::string remedy = {};   // the missing line of CUDA; may be empty
     std::uint64_t times = 1;   // how often the same two places were found
+    std::vector<ordered_call> picture = {};  // both calls and what they were ordered after; empty without `pictures`
 };
 
 }  // namespace sluice::check

@@ -51,14 +51,21 @@ bool load(cupti& to) {
     return to.subscribe != nullptr && to.enable != nullptr && to.name != nullptr && to.words != nullptr;
 }
 
+bool takes(handler::failures what, bool is_refused) {
+    return what == handler::failures::all || (what == handler::failures::refused_in_capture && is_refused);
+}
+
 void CUPTIAPI on_call(void*, CUpti_CallbackDomain, CUpti_CallbackId id, const void* what) {
     const handler* const known = id < handler_of.size() ? handler_of[id] : nullptr;
     const auto& data = *static_cast<const CUpti_CallbackData*>(what);
     if (known == nullptr || (data.callbackSite == CUPTI_API_ENTER) != known->at_begin) return;
     driver_call call{data.functionParams, data.context, is_per_thread[id], false, data.symbolName};
-    if (!known->at_begin) call.has_failed = *static_cast<const CUresult*>(data.functionReturnValue) != CUDA_SUCCESS;
-    const bool takes_failures = std::strcmp(known->name, "cuStreamEndCapture") == 0;
-    if (call.has_failed && !takes_failures) return;
+    if (!known->at_begin) {
+        const CUresult result = *static_cast<const CUresult*>(data.functionReturnValue);
+        call.has_failed = result != CUDA_SUCCESS;
+        const bool is_refused = result == CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
+        if (call.has_failed && !takes(known->takes, is_refused)) return;
+    }
     recorder& to = recorder::instance();
     const std::lock_guard guard(to.lock);
     known->record != nullptr ? known->record(to, call) : to.unseen(known->name);

@@ -1,25 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "check/inject/kernel_signature.hpp"
 
-#include <cxxabi.h>
-
 #include <cstddef>
-#include <cstdlib>
-#include <memory>
 #include <string_view>
+
+#include "check/inject/demangled.hpp"
 
 namespace sluice::check {
 namespace {
-
-struct free_text {
-    void operator()(char* text) const noexcept { std::free(text); }
-};
-
-std::string demangled(const std::string& mangled) {
-    int status = 0;
-    const std::unique_ptr<char, free_text> text(abi::__cxa_demangle(mangled.c_str(), nullptr, nullptr, &status));
-    return status == 0 && text ? std::string(text.get()) : mangled;
-}
 
 bool opens(char each) { return each == '(' || each == '<' || each == '[' || each == '{'; }
 bool closes(char each) { return each == ')' || each == '>' || each == ']' || each == '}'; }
@@ -66,6 +54,17 @@ kernel_signature signature_of(const std::string& mangled, std::size_t parameters
     made.has_types = made.name != mangled && made.parameters.size() == parameters;
     if (!made.has_types) made.parameters.assign(parameters, parameter_kind::unknown);
     return made;
+}
+
+void refine(kernel_signature& known, const std::vector<ptx_access>& by) {
+    if (by.size() != known.parameters.size()) return;
+    for (std::size_t i = 0; i < by.size(); ++i) {
+        parameter_kind& kind = known.parameters[i];
+        if (kind == parameter_kind::no_pointer || by[i] == ptx_access::unknown) continue;
+        if (by[i] == ptx_access::none) kind = parameter_kind::no_pointer;
+        if (by[i] == ptx_access::read) kind = parameter_kind::const_pointer;
+        if (by[i] == ptx_access::written && kind == parameter_kind::unknown) kind = parameter_kind::pointer;
+    }
 }
 
 }  // namespace sluice::check

@@ -6,6 +6,8 @@
 #include <string>
 #include <vector>
 
+#include "check/inject/ptx_accesses.hpp"
+
 namespace sluice::check {
 
 enum class parameter_kind : unsigned char {
@@ -24,5 +26,9 @@ struct kernel_signature {
 // Of a mangled name as compilers write it. `parameters` is how many the kernel
 // has; a name that says otherwise is taken to have no types.
 kernel_signature signature_of(const std::string& mangled, std::size_t parameters);
+
+// What the PTX of the kernel proves: a pointer that is only read through becomes one to const, one without an access
+// none. A pointer to const stays one. Nothing is proven by PTX with another number of parameters.
+void refine(kernel_signature& known, const std::vector<ptx_access>& by);
 
 }  // namespace sluice::check

@@ -22,6 +22,7 @@ void write_copy(recorder& to, const driver_call& call, std::uint64_t target, std
     to.to().number("bytes", bytes);
     to.to().text("kind", kind);
     if (is_sync) to.to().yes("sync");
+    if (call.has_failed) to.to().yes("failed");
     to.to().end();
 }
 
@@ -110,6 +111,15 @@ void write_slices(recorder& to, const driver_call& call) {
         write_rows(to, call, slices_of(*with.pCopy), stream, is_sync);
 }
 
+// Each copy of a batch as one of its own.
+template <typename Params>
+void write_batch(recorder& to, const driver_call& call) {
+    const auto& with = call.as<Params>();
+    for (std::size_t i = 0; i < with.count; ++i)
+        write_copy(to, call, number_of(with.dsts[i]), number_of(with.srcs[i]), with.sizes[i], "by_address",
+                   with.hStream, false);
+}
+
 }  // namespace
 
 bool copied_rows(const CUDA_MEMCPY3D& from, std::uint64_t slice, trace_writer& to, const char* kind_key) {
@@ -164,8 +174,13 @@ std::vector<handler> copy_handlers() {
         {"cuMemsetD2D8Async", write_memset<cuMemsetD2D8Async_params, false, 1>},
         {"cuMemsetD2D16Async", write_memset<cuMemsetD2D16Async_params, false, 2>},
         {"cuMemsetD2D32Async", write_memset<cuMemsetD2D32Async_params, false, 4>},
-        {"cuMemcpyBatchAsync"},
+        {"cuMemcpyBatchAsync", write_batch<cuMemcpyBatchAsync_params>, false, handler::failures::refused_in_capture},
+#if CUDA_VERSION >= 13000
+        {"cuMemcpyBatchAsync_v2", write_batch<cuMemcpyBatchAsync_v2_params>, false,
+         handler::failures::refused_in_capture},
+#else
         {"cuMemcpyBatchAsync_v2"},
+#endif
         {"cuMemcpy3DBatchAsync"},
         {"cuMemcpy3DBatchAsync_v2"},
         {"cuMemcpy3DPeer"},

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Calls that launch kernels and functions of the host.
+// Calls that load and launch kernels, and launch functions of the host.
 #include "check/inject/recorder.hpp"
 
 namespace sluice::check {
@@ -47,6 +47,9 @@ std::vector<handler> launch_handlers() {
          [](R& to, const C& call) { write_host_function(to, call, call.as<cuLaunchHostFunc_params>().hStream); }},
         {"cuStreamAddCallback",
          [](R& to, const C& call) { write_host_function(to, call, call.as<cuStreamAddCallback_params>().hStream); }},
+        {"cuModuleLoadData", [](R& to, const C& call) { to.read_ptx(call.as<cuModuleLoadData_params>().image); }},
+        {"cuModuleLoadDataEx", [](R& to, const C& call) { to.read_ptx(call.as<cuModuleLoadDataEx_params>().image); }},
+        {"cuLibraryLoadData", [](R& to, const C& call) { to.read_ptx(call.as<cuLibraryLoadData_params>().code); }},
         {"cuLaunch"},
         {"cuLaunchGrid"},
         {"cuLaunchGridAsync"},

@@ -121,7 +121,7 @@ std::vector<handler> order_handlers() {
 #endif
         {"cuStreamBeginCapture", write_capture_begin<cuStreamBeginCapture_params>},
         {"cuStreamBeginCapture_v2", write_capture_begin<cuStreamBeginCapture_v2_params>},
-        {"cuStreamEndCapture", write_capture_end},
+        {"cuStreamEndCapture", write_capture_end, false, handler::failures::all},
         {"cuStreamBeginCaptureToGraph",
          [](R& to, const C& call) {
              to.unseen_once("nodes that a graph had before a capture to it");

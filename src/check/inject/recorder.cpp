@@ -152,6 +152,7 @@ std::uint64_t recorder::kernel(const driver_call& call, CUfunction handle) {
     known.mangled = name;
     known.parameters = parameters_of(handle);
     known.signature = signature_of(name, known.parameters.size());
+    if (const auto proven = ptx_.find(known.mangled); proven != ptx_.end()) refine(known.signature, proven->second);
     writer_.begin("function");
     writer_.number("function", known.number);
     writer_.text("name", known.signature.name);
@@ -160,6 +161,12 @@ std::uint64_t recorder::kernel(const driver_call& call, CUfunction handle) {
         if (each.second > sizeof(CUdeviceptr))
             unseen_once("structs among the arguments of kernels, which may have pointers");
     return known.number;
+}
+
+void recorder::read_ptx(const void* image) {
+    const char* const text = static_cast<const char*>(image);
+    if (!is_ptx(text)) return;
+    for (auto& [name, accesses] : accesses_in_ptx(text)) ptx_.insert_or_assign(name, std::move(accesses));
 }
 
 void recorder::arguments(CUfunction handle, void* const* values, void* const* extra) {

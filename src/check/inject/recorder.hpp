@@ -19,6 +19,7 @@
 #include <vector>
 
 #include "check/inject/kernel_signature.hpp"
+#include "check/inject/ptx_accesses.hpp"
 #include "check/inject/trace_writer.hpp"
 
 namespace sluice::check {
@@ -72,6 +73,9 @@ public:
     // The arguments of a launch, as the key "args".
     void arguments(CUfunction handle, void* const* values, void* const* extra);
 
+    // The text of a module that is being loaded; other images are left out.
+    void read_ptx(const void* image);
+
     void forget(CUevent handle) { events_.erase(handle); }
     void forget(CUgraph handle) { graphs_.erase(handle); }
     void forget(CUgraphExec handle) { execs_.erase(handle); }
@@ -108,6 +112,7 @@ private:
     handles events_, graphs_, execs_;
     std::map<std::pair<std::uint64_t, CUgraphNode>, std::uint64_t> nodes_;  // by graph
     std::unordered_map<CUfunction, known_kernel> kernels_;
+    std::map<std::string, std::vector<ptx_access>, std::less<>> ptx_;  // by the names of kernels
     std::unordered_map<CUcontext, std::uint64_t> devices_;
     std::set<CUdeviceptr> globals_;
     std::set<std::string, std::less<>> reported_;
@@ -125,6 +130,7 @@ struct handler {
     void (*record)(recorder& to,
                    const driver_call& call) = nullptr;  // null: it is not followed
     bool at_begin = false;
+    enum class failures : unsigned char { none, refused_in_capture, all } takes = failures::none;
 };
 std::vector<handler> memory_handlers();
 std::vector<handler> copy_handlers();

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "check/inject/trace_writer.hpp"
 
-#include <cxxabi.h>
 #include <dlfcn.h>
 #include <execinfo.h>
 #include <fcntl.h>
@@ -9,9 +8,10 @@
 
 #include <cerrno>
 #include <charconv>
-#include <cstdlib>
 #include <utility>
 #include <vector>
+
+#include "check/inject/demangled.hpp"
 
 namespace sluice::check {
 namespace {
@@ -124,12 +124,7 @@ std::string trace_writer::frame_of(void* address, bool& is_inside) {
         is_inside |= file.starts_with(each);
     std::string text;
     if (found.dli_sname != nullptr) {
-        int status = 0;
-        char* const name = abi::__cxa_demangle(found.dli_sname, nullptr, nullptr, &status);
-        text = (name != nullptr ? name : found.dli_sname) +
-               ("+" + hexadecimal(number_of(address) - number_of(found.dli_saddr)));
-        std::free(name);
-        text += " ";
+        text = demangled(found.dli_sname) + "+" + hexadecimal(number_of(address) - number_of(found.dli_saddr)) + " ";
     }
     return text + "at " + std::string(path) + "+" + hexadecimal(number_of(address) - number_of(found.dli_fbase));
 }

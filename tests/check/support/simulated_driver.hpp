@@ -61,6 +61,10 @@ public:
     void copy_async(memory to, memory from, stream s, std::uint64_t bytes = size, const char* kind = "by_address") {
         line("copy", copied(to, from, s, bytes) + word("kind", kind));
     }
+    // A call that CUDA refuses during a capture, such as one of a batch.
+    void copy_refused(memory to, memory from, stream s, std::uint64_t bytes = size) {
+        line("copy", copied(to, from, s, bytes) + ",\"failed\":true");
+    }
     void copy(memory to, memory from, stream s, std::uint64_t bytes = size, const char* kind = "by_address") {
         line("copy", copied(to, from, s, bytes) + word("kind", kind) + ",\"sync\":true");
     }
@@ -109,7 +113,7 @@ public:
         return graphs_;
     }
     std::uint64_t kernel_node(std::uint64_t graph, const char* name, std::initializer_list<kernel_argument> args,
-                              std::initializer_list<std::uint64_t> after = {}) {
+                              const std::vector<std::uint64_t>& after = {}) {
         std::string nodes;
         for (const std::uint64_t each : after) nodes += (nodes.empty() ? "" : ",") + std::to_string(each);
         line("node", field("graph", graph) + field("node", ++nodes_) + word("kind", "kernel") + word("name", name) +
