@@ -16,6 +16,7 @@
 #include "manual_page.hpp"
 #include "measuring_options.hpp"
 #include "option_parts.hpp"
+#include "program_words.hpp"
 #include "serve_arguments.hpp"
 #include "suggestion.hpp"
 #include "unknown_words.hpp"
@@ -185,8 +186,7 @@ command_line parse_command_line(int argc, const char* const* argv) {
     CLI::App* const tune =
         app.add_subcommand("tune", "Measure the algorithms for matrix products on a GPU; later runs use the fastest");
     add_tune(*tune, line.tuning);
-    CLI::App* const check =
-        app.add_subcommand("check", "Find what a CUDA program's calls leave without an order, on any machine");
+    CLI::App* const check = app.add_subcommand("check", "Find what a CUDA program's calls leave without an order");
     add_check(*check, line.checking);
     CLI::App* const serve =
         app.add_subcommand("serve", "Answer requests to networks over HTTP and gRPC (Open Inference Protocol)");
@@ -202,13 +202,15 @@ command_line parse_command_line(int argc, const char* const* argv) {
     std::string topic;
     help->add_option("command", topic, "The command to describe")->type_name("COMMAND");
     try {
-        app.parse(argc, argv);
+        app.parse(reversed_words(argc, argv, *check));
         if (run->parsed()) {
             if (line.run.input.empty() && line.run.named_inputs.empty() && !line.streaming.is_requested)
                 throw CLI::RequiredError("INPUT");
             // A run over rows has one output.
             if (line.run.named_outputs.size() == 1) line.run.output = line.run.named_outputs.front();
         }
+        if (check->parsed() && line.checking.program.empty() && line.checking.replay.empty())
+            throw CLI::RequiredError("program or --replay");
         if (serve->parsed() && line.serving.models.empty() && line.serving.repository.empty())
             throw CLI::RequiredError("model or --repository");
     } catch (const CLI::ParseError& error) {

@@ -53,7 +53,7 @@ std::vector<std::string> words_of(const CLI::Option& option, const std::vector<s
 }
 
 bool is_file(const std::string& value) {
-    return value == "MODEL" || value == "FILE" || value.find('.') != std::string::npos;
+    return value == "MODEL" || value == "FILE" || value == "PROGRAM" || value.find('.') != std::string::npos;
 }
 
 described_option describe(const CLI::Option& from, const std::vector<std::string>& commands) {

@@ -13,7 +13,7 @@
 
 namespace sluice::app {
 
-// From now on errors are JSON, or text again. Called once, before the command line is parsed.
+// From now on errors are JSON, or text again.
 void report_errors_as_json(bool yes) noexcept;
 
 // The line for an error, with its end of line. `message` may hold anything.

@@ -3,6 +3,7 @@
 
 #include <new>
 
+#include "child_program.hpp"
 #include "sluice/base/file_error.hpp"
 #include "sluice/base/printable.hpp"
 #include "sluice/io/write_error.hpp"
@@ -12,6 +13,7 @@ namespace sluice::app {
 exit_status status_of(const std::exception& failure) noexcept {
     if (dynamic_cast<const interruption*>(&failure) != nullptr) return interrupted;
     if (dynamic_cast<const requirement_missed*>(&failure) != nullptr) return missed;
+    if (const auto* ran = dynamic_cast<const program_failed*>(&failure)) return static_cast<exit_status>(ran->status());
     if (dynamic_cast<const io::write_error*>(&failure) != nullptr) return failed;
     if (dynamic_cast<const file_error*>(&failure) != nullptr) return bad_input;
     if (const auto* known = dynamic_cast<const error*>(&failure)) {

@@ -119,7 +119,9 @@ int main(int argc, char** argv) {
     app::guard_process();  // before anything opens a file
     app::report_errors_as_json(app::has_json_flag(argc, argv));
     try {
-        return run(app::parse_command_line(argc, argv));
+        const app::command_line line = app::parse_command_line(argc, argv);
+        app::report_errors_as_json(line.as_json);  // a word of the program of `check` may look like the flag
+        return run(line);
     } catch (const std::exception& failure) {
         std::cerr << app::error_line(app::message_of(failure), app::status_of(failure));
         return app::status_of(failure);

@@ -106,6 +106,8 @@ file_roles roles_of(const command_line& line) {
             made.reads(line.checking.replay);
             made.reads(line.checking.suppressions);
             made.writes("--sarif", line.checking.sarif);
+            made.writes("--report", line.checking.report);
+            made.writes("--picture", line.checking.picture);
             break;
         // These write no file, or read none.
         case command::compare:

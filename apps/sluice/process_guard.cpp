@@ -81,9 +81,12 @@ void open_standard_descriptors() noexcept {
     }
 }
 
+sigset_t ignored_here{};  // empty
+
 void take(int signal, void (*handler)(int), int flags) noexcept {
     struct sigaction before{};
     if (::sigaction(signal, nullptr, &before) != 0 || before.sa_handler != SIG_DFL) return;
+    if (handler == SIG_IGN) sigaddset(&ignored_here, signal);
     struct sigaction action{};
     action.sa_handler = handler;
     action.sa_flags = flags;
@@ -116,6 +119,8 @@ void guard_process() noexcept {
     }
     take_bus_error();
 }
+
+sigset_t ignored_by_guard() noexcept { return ignored_here; }
 
 signal_guard::signal_guard() noexcept {
     was_requested = false;

@@ -5,6 +5,8 @@
 // Thread safety: guard_process() and signal_guard on one thread, one guard at a time; requested() and check() on any.
 #pragma once
 
+#include <signal.h>
+
 namespace sluice::app {
 
 // Call it before anything else. From then on
@@ -19,6 +21,10 @@ namespace sluice::app {
 // Signals that are ignored (nohup, background jobs) stay ignored, and signals that a library handles stay with it,
 // except SIGBUS. Call it again after the start of a library that takes signals for itself.
 void guard_process() noexcept;
+
+// The signals that guard_process() ignores and that were not ignored before: a program that the tool starts gets their
+// default action.
+sigset_t ignored_by_guard() noexcept;
 
 // During its lifetime the first SIGHUP, SIGINT or SIGTERM is a request; the run ends between two batches. The second
 // ends the process at once. Its destruction ends the run: from then on these signals have their default action.
