@@ -708,7 +708,9 @@ TEST(residual_norm, of_rows_of_any_width) {
                            make_node("LayerNormalization", {"sum", "scale", "bias"}, {"y"})};
         made.body.outputs = {f32("sum", {named("rows"), of(width)}), f32("y", {named("rows"), of(width)})};
         const network ready = sync(make_network(made), on);
-        if (is_on_gpu) EXPECT_EQ(ready.steps().size(), 1u);
+        if (is_on_gpu) {
+            EXPECT_EQ(ready.steps().size(), 1u);
+        }
         const auto answers = sync(ready.run({any_tensor(a, {rows, width}), any_tensor(b, {rows, width})}), on);
         const auto sum = answers[0].values<float>(), y = answers[1].values<float>();
         for (std::size_t row = 0; row < rows; ++row) {
