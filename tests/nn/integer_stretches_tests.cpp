@@ -291,6 +291,21 @@ TEST_P(integer_stretches, leave_poolings_that_quantize_otherwise) {
     EXPECT_TRUE(std::ranges::equal(got[0].bytes(), expected[0].bytes()));
 }
 
+// A node whose output nothing reads writes nothing.
+TEST_P(integer_stretches, leave_numbers_out_that_nothing_reads) {
+    begin();
+    const lengths shape{2, 3, 6, 6};
+    made_.body.inputs = {{"x", io::dtype::f32, {}}};
+    const value last = convolve(quantize("x", first_scale, shape));
+    static_cast<void>(dequantize(last));
+    made_.body.outputs = {{last.name, last.is_signed ? io::dtype::i8 : io::dtype::u8, {}}};
+    const any_tensor x = normal(shape);
+    const network made = sync(make_network(made_), on_);
+    const auto got = sync(made.run({x}), on_), again = sync(made.run({x}), on_), expected = one_by_one(x);
+    EXPECT_TRUE(std::ranges::equal(got[0].bytes(), expected[0].bytes()));
+    EXPECT_TRUE(std::ranges::equal(again[0].bytes(), expected[0].bytes()));
+}
+
 INSTANTIATE_TEST_SUITE_P(workers, integer_stretches, ::testing::Values(1u, 3u));
 
 // --- the loops of each vector unit ---------------------------------------------------------------------------------

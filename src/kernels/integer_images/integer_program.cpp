@@ -128,9 +128,11 @@ private:
         }
         float* const to = reinterpret_cast<float*>(outside(sizeof(float))) + row * width;
         if (plane() == 1) return loops_.dequantize(from, channels, step_.quantity, to);
+        const float scale = step_.quantity.scale;
         for (std::size_t c = 0; c < channels; ++c)
             for (std::size_t x = 0; x < width; ++x)
-                loops_.dequantize(from + x * step_.from.pixel + c, 1, step_.quantity, to + c * plane() + x);
+                to[c * plane() + x] =
+                    static_cast<float>(int{from[x * step_.from.pixel + c]} - step_.quantity.zero) * scale;
     }
 
     // --- windows ---

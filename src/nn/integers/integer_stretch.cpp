@@ -106,7 +106,9 @@ bool integer_stretch::read_body(const integer_weights& weights, kernels::integer
         leaves.is_signed = from->is_signed;
         works_.push_back(leaves);
     }
-    return true;
+    return std::ranges::none_of(works_, [&](const work& each) {
+        return each.what == integer_work::dequantize && each.outside < in.inputs.size();
+    });
 }
 
 bool integer_stretch::add_work(const step& of, std::size_t at, const integer_weights& weights,

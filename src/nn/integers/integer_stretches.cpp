@@ -52,8 +52,13 @@ private:
         if (role == integer_role::convolution) return true;
         if (of.inputs.empty() || of.inputs[0] == no_slot || states_[of.inputs[0]] != state::inside) return false;
         switch (role) {
-            case integer_role::pooling:
-            case integer_role::dequantize: return true;
+            case integer_role::pooling: return true;
+            case integer_role::dequantize: {
+                // An expression that reads it dequantizes as it goes, and reads a quarter of the bytes.
+                const std::size_t reader = readers_[of.outputs[0]];
+                if (reader == no_step) return false;  // it has no place to write
+                return reader == several_steps || in_.steps[reader].what->fused_inputs == operators::none;
+            }
             case integer_role::flatten: {
                 const std::size_t reader = readers_[of.outputs[0]];
                 return role_at(reader) == integer_role::layer && is_small(in_.steps[reader]);
