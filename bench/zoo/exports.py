@@ -111,8 +111,8 @@ class FirstOnly:
                 super().__init__()
                 self.module = module
 
-            def forward(self, *inputs):
-                given = self.module(*inputs)
+            def forward(self, value):
+                given = self.module(value)
                 while not isinstance(given, torch.Tensor):
                     given = next(iter(given.values())) if hasattr(given, "values") else given[0]
                 return given
@@ -224,7 +224,7 @@ def main():
             print(f"{entry['name']}: {to.stat().st_size} bytes", flush=True)
         except Exception as error:  # each framework has errors of its own
             to.unlink(missing_ok=True)
-            print(f"{entry['name']}: left out: {type(error).__name__}: {str(error)[:300]}", flush=True)
+            print(f"{entry['name']}: left out: {type(error).__name__}: {str(error)[-300:]}", flush=True)
 
 
 if __name__ == "__main__":

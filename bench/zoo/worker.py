@@ -99,7 +99,7 @@ class OpenVino:
         self.held = []
         for each in self.model.inputs:
             names = [name for name in each.get_names() if name in inputs]
-            value = self.library.Tensor(np.ascontiguousarray(inputs[names[0]]))
+            value = self.library.Tensor(np.asarray(inputs[names[0]], order="C"))
             self.held.append(value)
             self.request.set_tensor(each, value)
         self.request.infer()
@@ -190,7 +190,7 @@ class Sluice:
         return codes
 
     def prepare(self, inputs):
-        self.arrays = [np.ascontiguousarray(self.coded(inputs[name]) if text else inputs[name])
+        self.arrays = [np.asarray(self.coded(inputs[name]) if text else inputs[name], order="C")
                        for name, text in self.inputs]
         self.kept = [lengths(each) for each in self.arrays]
         count = len(self.arrays)
