@@ -66,8 +66,10 @@ def boosted(entry, to):
     model = made(to, entry["steps"][0]).fit(rows, target)
     convert = onnxmltools.convert_lightgbm if entry["steps"][0]["of"].startswith("lightgbm") else onnxmltools.convert_xgboost
     more = {"zipmap": False} if convert is onnxmltools.convert_lightgbm else {}
-    to.write_bytes(convert(model, initial_types=[("rows", FloatTensorType([None, entry["columns"]]))],
-                           target_opset=15, **more).SerializeToString())
+    written = convert(model, initial_types=[("rows", FloatTensorType([None, entry["columns"]]))], target_opset=15, **more)
+    for each in written.graph.output:  # some say that there is one row
+        each.type.tensor_type.shape.dim[0].dim_param = "rows"
+    to.write_bytes(written.SerializeToString())
 
 
 def catboost(entry, to):
@@ -176,6 +178,8 @@ def keras(entry, to):
     run = tf.function(lambda *given: model(list(given) if len(given) > 1 else given[0], training=False),
                       input_signature=signature)
     made, _ = tf2onnx.convert.from_function(run, input_signature=signature, opset=18)
+    if len(made.graph.input) != len(signature):
+        raise ValueError("constants became inputs")
     to.write_bytes(made.SerializeToString())
 
 

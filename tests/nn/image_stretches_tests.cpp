@@ -4,7 +4,10 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstddef>
+#include <cstdint>
 #include <limits>
+#include <map>
 #include <span>
 #include <string>
 #include <utility>
@@ -23,6 +26,7 @@ namespace sluice::nn::image_stretches_tests {
 namespace {
 
 using namespace test_support;
+using ::testing::ElementsAreArray;
 using ::testing::HasSubstr;
 
 class image_stretches : public ::testing::Test {
@@ -99,6 +103,62 @@ model small(std::vector<dimension> input) {
 TEST_F(image_stretches, a_stretch_is_one_command) {
     const network stretch = sync(make_network(small({of(2), of(3), of(8), of(8)})), pool);
     EXPECT_EQ(commands_of<float>(stretch, pool, shape{2, 3, 8, 8}), 2);
+}
+
+namespace {
+
+using integers = std::vector<std::int64_t>;
+
+node windowed(const std::string& op, std::vector<std::string> inputs, const std::string& output,
+              const std::map<std::string, integers>& with) {
+    node made = make_node(op, std::move(inputs), {output});
+    for (const auto& [name, value] : with) made.attributes[name] = value;
+    return made;
+}
+
+// Convolutions of all channels and of each channel, a sum and a pooling, along the rows or along the columns.
+model along(bool is_column, std::size_t images, std::size_t length) {
+    const auto both = [&](std::int64_t number) { return is_column ? integers{number, 1} : integers{1, number}; };
+    const auto pads = [&](std::int64_t before, std::int64_t after) {
+        return is_column ? integers{before, 0, after, 0} : integers{0, before, 0, after};
+    };
+    const auto filters = [&](std::size_t count, std::size_t channels, std::size_t taps) {
+        std::vector<float> numbers(count * channels * taps);
+        for (std::size_t i = 0; i < numbers.size(); ++i) numbers[i] = std::sin(0.3f * static_cast<float>(i));
+        return tensor_of(numbers, {count, channels, is_column ? taps : 1, is_column ? 1 : taps});
+    };
+    model made;
+    made.path = "made.onnx";
+    made.opsets = {{"", 13}};
+    made.body.inputs = {f32("x", {of(images), of(5), of(is_column ? length : 1), of(is_column ? 1 : length)})};
+    made.body.constants = {{"w", filters(20, 5, 5)}, {"d", filters(20, 1, 3)}, {"e", filters(9, 20, 3)}};
+    node of_channels = windowed("Conv", {"b", "d"}, "c", {{"pads", pads(2, 2)}, {"dilations", both(2)}});
+    of_channels.attributes["group"] = std::int64_t{20};
+    made.body.nodes = {windowed("Conv", {"x", "w"}, "a", {{"pads", pads(2, 1)}, {"strides", both(2)}}),
+                       make_node("Relu", {"a"}, {"b"}),
+                       of_channels,
+                       make_node("Add", {"b", "c"}, {"s"}),
+                       windowed("MaxPool", {"s"}, "m", {{"kernel_shape", both(3)}, {"pads", pads(1, 1)}}),
+                       make_node("Conv", {"m", "e"}, {"y"})};
+    made.body.outputs = {f32("y", std::vector<dimension>(4, named("")))};
+    return made;
+}
+
+}  // namespace
+
+// They are computed as images of one row.
+TEST_F(image_stretches, images_of_one_column_have_the_bits_of_images_of_one_row) {
+    for (const std::size_t images : {1, 3}) {
+        for (const std::size_t length : {7, 40, 211}) {
+            const any_tensor column = pixels({images, 5, length, 1});
+            const any_tensor row = pixels({images, 5, 1, length});  // the same numbers
+            const model made = along(true, images, length);
+            const any_tensor got = run(made, {column}).at(0), as_row = run(along(false, images, length), {row}).at(0);
+            ASSERT_NO_FATAL_FAILURE(expect_near(got, step_by_step(made, column).at(0)));
+            EXPECT_EQ(got.shape(), (lengths{images, 9, as_row.shape().at(3), 1}));
+            EXPECT_THAT(got.values<float>(), ElementsAreArray(as_row.values<float>()));
+        }
+    }
 }
 
 TEST_F(image_stretches, each_shape_has_a_layout_of_its_own) {

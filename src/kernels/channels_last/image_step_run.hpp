@@ -350,11 +350,13 @@ private:
 
     std::size_t convolve_parts() const {
         return parts_for(step_.out.elements() * products_of_filter(step_), least_image_work,
-                         is_by_filters(step_) ? count_panels() : step_.out.height);
+                         has_parts_of_filters() ? count_panels() : step_.out.height);
     }
+    // One row is not divided.
+    bool has_parts_of_filters() const { return is_by_filters(step_) || step_.out.height == 1; }
     void convolve(std::size_t part, std::size_t parts) const {
         const std::size_t rows = step_.out.height, panels = count_panels();
-        if (is_by_filters(step_)) {
+        if (has_parts_of_filters()) {
             convolve_block({0, rows}, range_of_part(panels, parts, part));
         } else {
             convolve_rows(range_of_part(rows, parts, part), {0, panels});

@@ -10,6 +10,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <vector>
 
 namespace sluice::kernels {
@@ -20,6 +21,8 @@ struct row_math {
     // Adds a row to the numbers of as many columns. At most `most_columns`.
     using column_function = void (*)(const float* x, double* to, const double* centres, std::size_t count) noexcept;
     static constexpr std::size_t most_columns = 256;
+    // Shorter rows are faster as columns.
+    static constexpr std::size_t short_row = 16;
 
     struct reduction {
         row_function of_row;
@@ -42,6 +45,19 @@ struct row_math {
     // the logarithm of that.
     void (*softmax_columns)(const float* x, float* y, std::size_t stride, std::size_t length, std::size_t columns,
                             bool is_logarithm) noexcept;
+
+    // Turns rows: y[i * y_stride + r] = x[r * x_stride + i], for `rows` rows of `length` elements.
+    void (*turn)(const float* x, std::size_t x_stride, float* y, std::size_t y_stride, std::size_t rows,
+                 std::size_t length) noexcept;
+
+    // Of as many columns, the greatest or the least element so far, and its number. NaN comes before all others.
+    struct extreme_columns {
+        float* most;
+        std::int32_t* at;
+    };
+    // Looks at a row, whose number is `row`. Of equal ones the first is kept, or the last one with takes_equal.
+    void (*extreme_index)(const float* x, std::int32_t row, bool is_maximum, bool takes_equal,
+                          const extreme_columns& of, std::size_t count) noexcept;
 };
 
 extern const row_math row_math_baseline, row_math_avx2, row_math_avx512;

@@ -210,6 +210,60 @@ void softmax_of_columns(const float* x, float* y, std::size_t stride, std::size_
     }
 }
 
+// --- rows as columns -------------------------------------------------------------------------------------------------
+
+using quad __attribute__((vector_size(16))) = float;
+using loose_quad __attribute__((vector_size(16), aligned(4))) = float;
+
+[[gnu::always_inline]] inline void turn_four(const float* x, std::size_t x_stride, float* y, std::size_t y_stride) {
+    const quad a = *reinterpret_cast<const loose_quad*>(x), b = *reinterpret_cast<const loose_quad*>(x + x_stride),
+               c = *reinterpret_cast<const loose_quad*>(x + 2 * x_stride),
+               d = *reinterpret_cast<const loose_quad*>(x + 3 * x_stride);
+    const quad ab = __builtin_shufflevector(a, b, 0, 4, 1, 5), cd = __builtin_shufflevector(c, d, 0, 4, 1, 5),
+               ab_end = __builtin_shufflevector(a, b, 2, 6, 3, 7), cd_end = __builtin_shufflevector(c, d, 2, 6, 3, 7);
+    *reinterpret_cast<loose_quad*>(y) = __builtin_shufflevector(ab, cd, 0, 1, 4, 5);
+    *reinterpret_cast<loose_quad*>(y + y_stride) = __builtin_shufflevector(ab, cd, 2, 3, 6, 7);
+    *reinterpret_cast<loose_quad*>(y + 2 * y_stride) = __builtin_shufflevector(ab_end, cd_end, 0, 1, 4, 5);
+    *reinterpret_cast<loose_quad*>(y + 3 * y_stride) = __builtin_shufflevector(ab_end, cd_end, 2, 3, 6, 7);
+}
+
+void turn_rows(const float* x, std::size_t x_stride, float* y, std::size_t y_stride, std::size_t rows,
+               std::size_t length) noexcept {
+    const std::size_t whole_rows = rows / 4 * 4, whole_length = length / 4 * 4;
+    for (std::size_t r = 0; r < whole_rows; r += 4)
+        for (std::size_t i = 0; i < whole_length; i += 4)
+            turn_four(x + r * x_stride + i, x_stride, y + i * y_stride + r, y_stride);
+    for (std::size_t i = whole_length; i < length; ++i)
+        for (std::size_t r = 0; r < whole_rows; ++r) y[i * y_stride + r] = x[r * x_stride + i];
+    for (std::size_t r = whole_rows; r < rows; ++r)
+        for (std::size_t i = 0; i < length; ++i) y[i * y_stride + r] = x[r * x_stride + i];
+}
+
+template <bool IsMaximum, bool TakesEqual>
+[[gnu::always_inline]] inline void extreme_index_of(const float* x, std::int32_t row,
+                                                    const row_math::extreme_columns& of, std::size_t count) {
+    float* const most = of.most;
+    std::int32_t* const at = of.at;
+    for (std::size_t i = 0; i < count; ++i) {
+        const float each = x[i], before = most[i];
+        const bool is_odd = each != each, was_odd = before != before;
+        const bool is_more = IsMaximum ? each > before : each < before;
+        const bool taken = TakesEqual ? is_odd | is_more | (each == before) : is_more | (is_odd & !was_odd);
+        most[i] = taken ? each : before;
+        at[i] = taken ? row : at[i];
+    }
+}
+void extreme_index_of_columns(const float* x, std::int32_t row, bool is_maximum, bool takes_equal,
+                              const row_math::extreme_columns& of, std::size_t count) noexcept {
+    if (is_maximum) {
+        takes_equal ? extreme_index_of<true, true>(x, row, of, count)
+                    : extreme_index_of<true, false>(x, row, of, count);
+    } else {
+        takes_equal ? extreme_index_of<false, true>(x, row, of, count)
+                    : extreme_index_of<false, false>(x, row, of, count);
+    }
+}
+
 constexpr row_math row_math_of_this_unit = {
     .sum = {&sum_of_row<own_number>, &sum_of_columns<own_number>},
     .absolute_sum = {&sum_of_row<magnitude_of_number>, &sum_of_columns<magnitude_of_number>},
@@ -221,6 +275,8 @@ constexpr row_math row_math_of_this_unit = {
     .normalize = &normalize_row,
     .normalize_alike = &normalize_row_alike,
     .softmax_columns = &softmax_of_columns,
+    .turn = &turn_rows,
+    .extreme_index = &extreme_index_of_columns,
 };
 
 }  // namespace

@@ -51,6 +51,7 @@ public:
             if (shapes_[each].shape()[0] != images_) return {};
         for (const recipe_work& each : recipe_.works)
             if (shapes_[each.output].shape()[0] != images_) return {};
+        is_turned_ = is_one_column();
         find_windows();
         join_concatenations();
         if (!find_roots()) return {};
@@ -85,7 +86,11 @@ private:
         std::size_t place = 0, floats = 0;
     };
 
-    image_size size(slot of) const { return size_of(shapes_[of]); }
+    image_size size(slot of) const {
+        image_size made = size_of(shapes_[of]);
+        if (is_turned_) std::swap(made.height, made.width);
+        return made;
+    }
     // With the channels that it has in memory, if those that are added are 0.
     image_size size_in_memory(slot of) const {
         image_size made = size(of);
@@ -145,17 +150,44 @@ private:
                split[1] * split[2] == out.channels && split[3] == out.height && split[4] == out.width;
     }
 
+    // --- images of one column ---
+
+    // The loops take neighbouring pixels of a row together, of which images of one column have none. In memory their
+    // rows are one row, as those of the filters are: so such images are computed as images of one row.
+    bool is_one_column() {
+        if (are_together_ || rank_ != 4) return false;
+        const auto is_column = [&](slot each) { return size_of(shapes_[each]).width == 1; };
+        return std::ranges::all_of(recipe_.works, [&](const recipe_work& work) {
+            if (!is_column(work.output) || !std::ranges::all_of(work.inputs, is_column)) return false;
+            if (work.what == image_work::shuffle || work.what == image_work::resample) return false;
+            return !is_convolution(work) || is_of_one_column(window_of(work));
+        });
+    }
+    static bool is_of_one_column(const kernels::image_window& window) {
+        return window.size.width == 1 && window.before.width == 0 && window.after.width == 0;
+    }
+    static kernels::image_window turned(kernels::image_window window) {
+        for (size_2d* const each : {&window.size, &window.stride, &window.dilation, &window.before, &window.after})
+            std::swap(each->height, each->width);
+        return window;
+    }
+
     // --- windows and the borders they need ---
 
+    static bool is_convolution(const recipe_work& work) {
+        return work.what == image_work::convolve || work.what == image_work::convolve_channels ||
+               work.what == image_work::convolve_transposed;
+    }
+    // As the operator has it.
+    kernels::image_window window_of(const recipe_work& work) {
+        return image_window_of(in_.steps[work.step], size_of(shapes_[work.inputs[0]]), path_, shapes_);
+    }
     void find_windows() {
         for (std::size_t i = 0; i < recipe_.works.size(); ++i) {
             const recipe_work& work = recipe_.works[i];
-            const bool is_convolution = work.what == image_work::convolve ||
-                                        work.what == image_work::convolve_channels ||
-                                        work.what == image_work::convolve_transposed;
-            if (!is_convolution && work.what != image_work::maximum && work.what != image_work::average) continue;
-            windows_[i] = image_window_of(in_.steps[work.step], size(work.inputs[0]), path_, shapes_);
-            if (is_convolution) need_border(work, windows_[i]);
+            if (!is_convolution(work) && work.what != image_work::maximum && work.what != image_work::average) continue;
+            windows_[i] = is_turned_ ? turned(window_of(work)) : window_of(work);
+            if (is_convolution(work)) need_border(work, windows_[i]);
         }
     }
 
@@ -477,6 +509,7 @@ private:
     const std::filesystem::path& path_;
     const bool are_together_;
     std::size_t images_ = 0, rank_ = 0;
+    bool is_turned_ = false;  // height and width have changed their places
     std::vector<any_tensor> shapes_;
     std::vector<value> values_;
     std::vector<std::size_t> of_root_ = std::vector<std::size_t>(values_.size());  // the channel of the root

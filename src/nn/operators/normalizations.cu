@@ -186,8 +186,8 @@ void softmax_operator(node_call& in) {
         x = x.with_shape({rows, x.elements() / rows});
         axis = 1;
     }
-    if (!IsLogarithm && softmax_of_library(in, x, axis, y)) return;
     if (softmax_on_cpu(in, x, axis, IsLogarithm, y)) return;
+    if (!IsLogarithm && softmax_of_library(in, x, axis, y)) return;
     const axis_view view = view_along(x.shape(), axis);
     constexpr std::size_t neighbours = 8;  // rows that many threads read side by side
     with_float(in, x, [&]<typename T>() {

@@ -55,7 +55,7 @@ struct row_norm_kernel {
 struct softmax_on_axis {
     const float* x;
     float* to;
-    std::size_t length, inner;  // inner 1: of the logarithm only
+    std::size_t length, inner;  // inner 1: of the logarithm, and of short rows
     in_word<bool> is_logarithm;
 
     // The numbers are elements, of which a column has `length`.
@@ -65,6 +65,7 @@ struct softmax_on_axis {
 
     void on_host(std::size_t first, std::size_t last) const {
         const row_math& math = kernels::row_math_of_this_processor();
+        if (inner == 1 && length <= row_math::short_row) return short_rows(math, first / length, last / length);
         for (std::size_t i = first / length, end = last / length; i < end;) {
             const std::size_t count = std::min({end - i, inner - i % inner, row_math::most_columns});
             const std::size_t at = i / inner * length * inner + i % inner;
@@ -74,6 +75,16 @@ struct softmax_on_axis {
                 math.softmax_columns(x + at, to + at, inner, length, count, is_logarithm);
             }
             i += count;
+        }
+    }
+    void short_rows(const row_math& math, std::size_t first, std::size_t last) const {
+        constexpr std::size_t most = row_math::most_columns;
+        float turned[row_math::short_row * most], made[row_math::short_row * most];
+        for (std::size_t i = first; i < last; i += most) {
+            const std::size_t count = std::min(last - i, most);
+            math.turn(x + i * length, length, turned, most, count, length);
+            math.softmax_columns(turned, made, most, length, count, is_logarithm);
+            math.turn(made, most, to + i * length, length, length, count);
         }
     }
     void log_softmax(const row_math& math, const float* from, float* made) const {
@@ -111,7 +122,7 @@ bool softmax_on_cpu(const node_call& in, const any_tensor& x, std::size_t axis, 
                     const any_tensor& to) {
     const axis_view view = view_along(x.shape(), axis);
     if (is_on_gpu(in) || x.type() != io::dtype::f32 || x.elements() == 0) return false;
-    if (view.inner == 1 && !is_logarithm) return false;  // the library's
+    if (view.inner == 1 && view.length > row_math::short_row && !is_logarithm) return false;  // the library's
     each(in, x.elements(),
          softmax_on_axis{in.read<float>(x), in.write<float>(to), view.length, view.inner, is_logarithm}, {&x}, {&to});
     return true;

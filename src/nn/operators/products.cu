@@ -12,6 +12,7 @@
 
 #include "nn/operators/expression.hpp"
 #include "nn/operators/launch_each.hpp"
+#include "nn/operators/products_on_cpu.hpp"
 #include "nn/operators/reduce.hpp"
 #include "nn/operators/table.hpp"
 #include "sluice/kernels/gemm.hpp"
@@ -316,6 +317,7 @@ void multiply(const node_call& in, const any_tensor& a, const any_tensor& b, con
               const any_tensor& y, const product_layout& at) {
     if (y.elements() == 0 || in.where() == place::nowhere) return;
     if (uses_gemm(in, a, b, at)) return multiply_by_gemm(in, a, b, bias, y, at);
+    if (multiply_on_cpu(in, a, b, y, at)) return;
     if (is_worth_copies(in, a, at)) return multiply_copies(in, a, b, y, at);
     const auto run = [&]<typename T>() {
         constexpr std::size_t side = product_tile<T>::side;

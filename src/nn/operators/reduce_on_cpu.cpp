@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Reductions of f32 on a CPU: results whose elements are next to each other are rows; others are columns, up to 256 of
-// which take one row after the other.
+// which take one row after the other. Short rows are turned, and are columns too.
 #include <algorithm>
 #include <cmath>
 #include <cstddef>
@@ -31,14 +31,20 @@ struct cpu_reduction {
 
     void on_host(std::size_t first, std::size_t last) const {
         const bool is_of_rows = layout.reduced.rank != 0 && layout.reduced.stride[layout.reduced.rank - 1] == 1;
+        const bool is_short = is_of_rows && layout.reduced.rank == 1 && layout.count <= row_math::short_row;
         for (std::size_t i = first / layout.count, end = last / layout.count; i < end;) {
-            if (is_of_rows) {
+            if (is_of_rows && !is_short) {
                 give(i, row(layout.kept.offset(i), centre_of(i)));
                 ++i;
             } else {
-                const std::size_t length = layout.kept.length[layout.kept.rank - 1];
+                const std::size_t length = layout.kept.rank == 0 ? 1 : layout.kept.length[layout.kept.rank - 1];
                 const std::size_t count = std::min({end - i, length - i % length, row_math::most_columns});
-                columns(i, count);
+                const float* const begin = from + layout.kept.offset(i);
+                if (is_short) {
+                    short_rows(i, begin, count);
+                } else {
+                    columns(i, count, [&](std::size_t r) { return begin + layout.reduced.offset(r); });
+                }
                 i += count;
             }
         }
@@ -91,25 +97,34 @@ private:
         return most + std::log(runs(reduction::exponential_sum, base, most));
     }
 
-    void rows_of_columns(reduction of, std::size_t base, std::size_t count, const double* middles, double* made) const {
-        const auto& loop = loops(of);
-        for (std::size_t r = 0; r < layout.count; ++r)
-            loop.of_columns(from + base + layout.reduced.offset(r), made, middles, count);
+    // Rows next to each other.
+    void short_rows(std::size_t i, const float* begin, std::size_t count) const {
+        float turned[row_math::short_row * row_math::most_columns];
+        kernels::row_math_of_this_processor().turn(begin, layout.count, turned, row_math::most_columns, count,
+                                                   layout.count);
+        columns(i, count, [&](std::size_t r) { return turned + r * row_math::most_columns; });
     }
-    void columns(std::size_t i, std::size_t count) const {
+
+    template <typename RowAt>
+    void rows_of_columns(reduction of, const RowAt& row_at, std::size_t count, const double* middles,
+                         double* made) const {
+        const auto& loop = loops(of);
+        for (std::size_t r = 0; r < layout.count; ++r) loop.of_columns(row_at(r), made, middles, count);
+    }
+    template <typename RowAt>
+    void columns(std::size_t i, std::size_t count, const RowAt& row_at) const {
         double made[row_math::most_columns], middles[row_math::most_columns];
-        const std::size_t base = layout.kept.offset(i);
         const bool is_log = what == reduction::log_exponential_sum;
         for (std::size_t k = 0; k < count; ++k) middles[k] = centre_of(i + k);
         if (is_log || is_extreme()) {
             const bool is_minimum = what == reduction::minimum;
             std::fill_n(made, count, is_minimum ? greatest_number<double> : least_number<double>);
-            rows_of_columns(is_minimum ? reduction::minimum : reduction::maximum, base, count, middles, made);
+            rows_of_columns(is_minimum ? reduction::minimum : reduction::maximum, row_at, count, middles, made);
         }
         if (is_log) std::copy_n(made, count, middles);
         if (is_log || !is_extreme()) {
             std::fill_n(made, count, 0.0);
-            rows_of_columns(is_log ? reduction::exponential_sum : reduction(what), base, count, middles, made);
+            rows_of_columns(is_log ? reduction::exponential_sum : reduction(what), row_at, count, middles, made);
         }
         for (std::size_t k = 0; k < count; ++k) {
             if (is_log) made[k] = std::isfinite(middles[k]) ? middles[k] + std::log(made[k]) : middles[k];

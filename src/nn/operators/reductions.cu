@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "nn/operators/extreme_index_on_cpu.hpp"
 #include "nn/operators/launch_each.hpp"
 #include "nn/operators/numbers.hpp"
 #include "nn/operators/reduce.hpp"
@@ -169,7 +170,9 @@ void index_of_extreme(node_call& in) {
         in.make_output(0, io::dtype::i64, keeps ? kept_lengths(x.shape(), axes) : remaining_lengths(x.shape(), axes));
     const axis_view view = view_along(x.shape(), axis);
     if (view.length == 0 && y.elements() != 0) in.refuse_shapes("looks for the greatest or least of no elements");
-    select_elements(in, x, view, 1, {Greatest, true, in.integer("select_last_index", 0) != 0}, false, y);
+    const bool takes_last = in.integer("select_last_index", 0) != 0;
+    if (extreme_index_on_cpu(in, x, view, {Greatest, takes_last}, y)) return;
+    select_elements(in, x, view, 1, {Greatest, true, takes_last}, false, y);
 }
 
 // Element i of `to` is the element of x at index[i] along the axis.

@@ -1,0 +1,9 @@
+// SPDX-License-Identifier: Apache-2.0
+// The loops of product_loops.hpp for AVX-512.
+#include "nn/operators/product_loops_of_unit.hpp"
+
+namespace sluice::nn::operators {
+
+const product_loops product_loops_avx512 = product_loops_of_this_unit;
+
+}  // namespace sluice::nn::operators
