@@ -34,6 +34,7 @@ NAVIGATION = [
         "docs/inference.md",
         "docs/microseconds.md",
         "docs/real_time.md",
+        "docs/zoo.md",
         "docs/eight_bits.md",
         "docs/python.md",
         "docs/python_pipelines.md",
