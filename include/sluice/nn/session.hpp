@@ -58,6 +58,7 @@ struct state_pair {
 // O(inputs * outputs).
 std::vector<state_pair> find_state(std::span<const value_info> inputs, std::span<const value_info> outputs);
 
+// How a session is made.
 struct session_options {
     // Which outputs are the next step's inputs. Empty: find_state says.
     std::vector<state_pair> pairs = {};

@@ -29,7 +29,7 @@ class session_batch_core;
 
 // A session, and the inputs of its step.
 struct session_step {
-    session* of;
+    session* of;                         // not null; it must live until the step has ended
     std::span<const input_view> inputs;  // as for session::step
 };
 
