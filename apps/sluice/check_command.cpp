@@ -91,6 +91,9 @@ struct checked_program {
     program_end end;
 };
 
+// More is the number of a signal.
+constexpr int most_status_of_program = 128;
+
 checked_program check_traces(const check_command_options& options) {
     const check::check_options how{options.may, options.hints, options.picture ? most_pictures : 0, options.orders,
                                    suppressions_of(options)};
@@ -106,7 +109,14 @@ checked_program check_traces(const check_command_options& options) {
         throw error(errc::invalid_argument, why, {"check"});
     }
     checked_program made{{}, ran.end()};
-    for (const std::filesystem::path& each : ran.traces()) merge(made.report, check_file(each));
+    for (const std::filesystem::path& each : ran.traces()) {
+        if (std::filesystem::file_size(each) == 0)
+            made.report.unseen.push_back(each.filename().string() + ", which is empty: its process ended early");
+        else
+            merge(made.report, check_file(each));
+    }
+    if (ran.end().status > most_status_of_program)
+        made.report.unseen.push_back("the last calls before " + ran.end().words);
     return made;
 }
 

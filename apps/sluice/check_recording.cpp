@@ -60,7 +60,7 @@ fs::path make_folder(const std::optional<fs::path>& keep) {
         if (!is_empty) refuse("--keep " + in_quotes(keep->native()) + " is no empty folder");
         return fs::absolute(*keep);
     }
-    std::string name = (fs::temp_directory_path() / "sluice-check-XXXXXX").string();
+    std::string name = (fs::absolute(fs::temp_directory_path()) / "sluice-check-XXXXXX").string();
     if (::mkdtemp(name.data()) == nullptr)
         throw std::system_error(errno, std::generic_category(), "cannot create a folder for traces");
     return name;

@@ -202,7 +202,9 @@ command_line parse_command_line(int argc, const char* const* argv) {
     std::string topic;
     help->add_option("command", topic, "The command to describe")->type_name("COMMAND");
     try {
-        app.parse(reversed_words(argc, argv, *check));
+        std::vector<std::string> program;
+        app.parse(reversed_words(argc, argv, *check, program));
+        if (check->parsed() && !program.empty()) line.checking.program = std::move(program);
         if (run->parsed()) {
             if (line.run.input.empty() && line.run.named_inputs.empty() && !line.streaming.is_requested)
                 throw CLI::RequiredError("INPUT");

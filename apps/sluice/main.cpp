@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // sluice: runs trained networks and reports the results.
 
+#include <cstdio>
 #include <iostream>
 #include <stdexcept>
 
@@ -60,6 +61,7 @@ void run_as_stream(const app::command_line& line) {
     if (!app::is_onnx(line.run.model)) refuse("--stream is for networks in ONNX files");
     nn::model network = nn::load_onnx(line.run.model, {}, app::links_of(line.run.follows_links));
     app::run_stream(line.run, line.streaming, std::move(network), std::cin, std::cout);
+    if (std::ferror(stdin) != 0) throw std::runtime_error("cannot read standard input");
 }
 
 void run_here(const app::run_options& options, bool as_json) {

@@ -17,14 +17,20 @@ bool takes_value(const std::string& word, const CLI::App& of) {
 
 }  // namespace
 
-std::vector<std::string> reversed_words(int argc, const char* const* argv, const CLI::App& with_program) {
+std::vector<std::string> reversed_words(int argc, const char* const* argv, const CLI::App& with_program,
+                                        std::vector<std::string>& program) {
     std::vector<std::string> words(argv + std::min(argc, 1), argv + argc);
     auto at = std::ranges::find_if_not(words, is_option);
     if (at != words.end() && *at == with_program.get_name()) {
         for (++at; at != words.end() && is_option(*at) && *at != "--"; ++at) {
             if (takes_value(*at, with_program) && at + 1 != words.end()) ++at;
         }
-        if (at != words.end() && *at != "--") words.insert(at, "--");
+        if (at != words.end() && *at != "--") at = words.insert(at, "--");
+        if (at != words.end() && ++at != words.end()) {
+            program.assign(at, words.end());
+            words.erase(at, words.end());
+            words.emplace_back("PROGRAM");
+        }
     }
     std::ranges::reverse(words);
     return words;

@@ -14,7 +14,6 @@
 #include <utility>
 #include <vector>
 
-#include "process_guard.hpp"
 #include "sluice/base/error.hpp"
 #include "sluice/base/half.hpp"
 #include "sluice/base/printable.hpp"
@@ -145,13 +144,16 @@ void append(std::string& text, const nn::input_view& view) {
 }
 
 // The outputs that are no state; all of them where there is nothing else.
-std::vector<std::size_t> outputs_to_write(const nn::session& of) {
+std::vector<std::size_t> outputs_to_write(const nn::session& of, const device& on) {
     std::vector<std::size_t> made;
     for (std::size_t i = 0; i < of.outputs().size(); ++i) {
         const auto is_its = [&](const nn::state_pair& each) { return each.output == of.outputs()[i].name; };
         if (std::ranges::none_of(of.pairs(), is_its)) made.push_back(i);
     }
-    for (std::size_t i = 0; made.empty() && i < of.outputs().size(); ++i) made.push_back(i);
+    if (!made.empty()) return made;
+    if (!on.shares_host_memory())
+        refuse("all outputs are state, which stays on the device: --device cpu:0 writes them");
+    for (std::size_t i = 0; i < of.outputs().size(); ++i) made.push_back(i);
     return made;
 }
 
@@ -168,11 +170,9 @@ void run_stream(const run_options& options, const stream_options& how, nn::model
     runtime machine({.cuda = !options.device.starts_with("cpu")});
     single_stream on(machine.find(options.device));
     nn::session steps(sync(nn::make_network(std::move(network)), on), {.pairs = pairs_in(how.pairs)});
-    const std::vector<std::size_t> written = outputs_to_write(steps);
-    const signal_guard guard;
+    const std::vector<std::size_t> written = outputs_to_write(steps, machine.find(options.device));
     std::string line, text;
     for (std::size_t number = 1; std::getline(from, line); ++number) {
-        guard.check();
         if (!line.empty() && line.back() == '\r') line.pop_back();
         if (line.empty()) {
             steps.reset();
@@ -190,7 +190,6 @@ void run_stream(const run_options& options, const stream_options& how, nn::model
         to << text << '\n';
         if (!to.flush()) throw std::runtime_error("cannot write to standard output");
     }
-    guard.check();
 }
 
 }  // namespace sluice::app

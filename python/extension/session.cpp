@@ -28,9 +28,27 @@ public:
     sluice_session* get() const noexcept { return handle_; }
     const made_here& birth() const noexcept { return birth_; }
 
+    bool is_busy = false;  // read and written with the GIL only
+
 private:
     sluice_session* const handle_;
     const made_here birth_;
+};
+
+// Until its end no other thread enters the session, also while its outputs are copied.
+class turn {
+public:
+    explicit turn(session_handle& of) : of_(of) {
+        if (of.is_busy)
+            raise(PyExc_ValueError, "another thread is in this session: each session has one thread at a time");
+        of.is_busy = true;
+    }
+    turn(const turn&) = delete;
+    turn& operator=(const turn&) = delete;
+    ~turn() { of_.is_busy = false; }
+
+private:
+    session_handle& of_;
 };
 
 std::string name_of(const named_value& value) { return nb::cast<std::string>(value.name); }
@@ -53,13 +71,14 @@ public:
         for (std::size_t o = 0; o < what().outputs().size(); ++o)
             if (std::ranges::find(state_outputs_, name_of(what().outputs()[o])) == state_outputs_.end())
                 gives_.push_back(o);
-        // A network that gives nothing but its state.
-        if (gives_.empty())
+        // A network that gives nothing but its state; on a GPU only state() brings it.
+        if (gives_.empty() && std::string_view(what().device()).starts_with("cpu"))
             for (std::size_t o = 0; o < what().outputs().size(); ++o) gives_.push_back(o);
     }
 
     nb::object step(PyObject* args, PyObject* kwargs) const {
         const auto held = open();
+        const turn alone(*held);
         const std::vector<PyObject*> given = arguments_of(what(), takes_, args, kwargs);
         std::vector<array_input> arrays(given.size());
         std::vector<sluice_tensor> tensors;
@@ -81,6 +100,7 @@ public:
 
     nb::object state() const {
         const auto held = open();
+        const turn alone(*held);
         sluice_result* result = nullptr;
         sluice_status status = SLUICE_OK;
         {
@@ -100,6 +120,7 @@ public:
 
     void set_state(nb::dict values) const {
         const auto held = open();
+        const turn alone(*held);
         for (const auto& [name, value] : values) {
             const std::string text = nb::cast<std::string>(nb::str(name));
             if (std::ranges::find(state_inputs_, text) == state_inputs_.end())
@@ -121,7 +142,11 @@ public:
         check(status);
     }
 
-    void reset() const { check(sluice_session_reset(open()->get())); }
+    void reset() const {
+        const auto held = open();
+        const turn alone(*held);
+        check(sluice_session_reset(held->get()));
+    }
     // A step of another thread that has begun ends as usual.
     void close() { handle_.reset(); }
 

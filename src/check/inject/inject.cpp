@@ -64,7 +64,14 @@ void CUPTIAPI on_call(void*, CUpti_CallbackDomain, CUpti_CallbackId id, const vo
         const CUresult result = *static_cast<const CUresult*>(data.functionReturnValue);
         call.has_failed = result != CUDA_SUCCESS;
         const bool is_refused = result == CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
-        if (call.has_failed && !takes(known->takes, is_refused)) return;
+        if (call.has_failed && !takes(known->takes, is_refused)) {
+            if (result < CUDA_ERROR_ILLEGAL_ADDRESS) return;
+            // The context is lost, and the program may end by a signal: what came before is written now.
+            recorder& to = recorder::instance();
+            const std::lock_guard guard(to.lock);
+            to.to().flush();
+            return;
+        }
     }
     recorder& to = recorder::instance();
     const std::lock_guard guard(to.lock);

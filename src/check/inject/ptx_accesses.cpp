@@ -175,7 +175,6 @@ private:
         for (std::size_t i = 1; i < each.operands.size(); ++i) all.merge(origins_of(each.operands[i]));
         if (all.empty()) return;
         for (const std::string_view name : names_in(each.operands.front())) {
-            if (!name.starts_with('%')) continue;
             origins& known = registers_[std::string(name)];
             const std::size_t before = known.size();
             known.insert(all.begin(), all.end());

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "check/inject/recorder.hpp"
 
+#include <algorithm>
 #include <atomic>
 #include <cstring>
 #include <functional>
@@ -166,7 +167,15 @@ std::uint64_t recorder::kernel(const driver_call& call, CUfunction handle) {
 void recorder::read_ptx(const void* image) {
     const char* const text = static_cast<const char*>(image);
     if (!is_ptx(text)) return;
-    for (auto& [name, accesses] : accesses_in_ptx(text)) ptx_.insert_or_assign(name, std::move(accesses));
+    for (auto& [name, accesses] : accesses_in_ptx(text)) {
+        std::erase_if(kernels_, [&](const auto& each) { return each.second.mangled == name; });
+        const auto [at, is_new] = ptx_.try_emplace(name, accesses);
+        if (is_new) continue;
+        // Two modules have a kernel of this name: only what both prove holds.
+        std::vector<ptx_access>& known = at->second;
+        if (known.size() != accesses.size()) known.clear();
+        for (std::size_t i = 0; i < known.size(); ++i) known[i] = std::max(known[i], accesses[i]);
+    }
 }
 
 void recorder::arguments(CUfunction handle, void* const* values, void* const* extra) {

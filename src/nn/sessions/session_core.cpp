@@ -43,12 +43,12 @@ void shaped_run::operator()(std::span<const input_view> inputs, std::span<host_v
         !is_shaped_by_numbers_ && !known_made_.empty() && std::ranges::equal(known_, inputs, {}, {}, &input_view::form);
     if (!is_known) {
         const std::vector<any_tensor> made = of_(inputs);
+        known_.clear();  // until all is there: a failure in between leaves nothing known
         known_made_.clear();
         for (std::size_t i = 0; i < made.size(); ++i) {
             const view_form& form = known_made_.emplace_back(made[i].type(), made[i].shape());
             room[i]->copy(form, made[i].bytes().data());
         }
-        known_.clear();
         for (const input_view& each : inputs) known_.push_back(each.form());
         return;
     }
