@@ -101,6 +101,8 @@ TEST(ptx_accesses, follow_pointers_through_registers_on_every_path) {
                 ElementsAre(written, written, none));
     EXPECT_THAT(accesses("mov.b64 {%r4, %r5}, %rd1;\nmov.b64 %rd3, {%r4, %r5};\nld.global.v2.f32 {%f1, %f2}, [%rd3];"),
                 ElementsAre(read, none, none));
+    EXPECT_THAT(accesses("{ .reg .u64 a;\nmov.u64 a, %rd1;\nst.global.u32 [a], 1; }"),
+                ElementsAre(written, none, none));
     EXPECT_THAT(accesses("$L1:\n@!%p1 st.global.u32 [%rd2], %r1;"), ElementsAre(none, written, unknown));
 }
 

@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 
 #include <algorithm>
+#include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -168,6 +169,31 @@ TYPED_TEST(wide_values, are_rounded_for_what_takes_nothing_else) {
             EXPECT_EQ(got[2].template values<TypeParam>()[2 * row + column].bits(), TypeParam(exact).bits());
             EXPECT_NEAR(got[0].template values<float>()[2 * row + column], exact, 1e-6);
         }
+    }
+}
+
+// Its scale has another type than its numbers, which are computed: no refusal.
+TYPED_TEST(wide_values, may_scale_numbers_of_f32) {
+    model made = this->empty();
+    made.opsets = {{"", 23}};
+    made.body.inputs = {{"x", this->type, {}}};
+    made.body.outputs = {{"y", this->type, {}}};
+    made.body.constants = {{"w", this->narrow(tensor_of<float>({1, 2, 3, -1}, {2, 2}))},
+                           {"s", this->narrow(tensor_of<float>({2, 0.5f}, {2}))}};
+    node wide = make_node("Cast", {"m"}, {"a"});
+    wide.attributes["to"] = std::int64_t{1};
+    made.body.nodes = {make_node("MatMul", {"x", "w"}, {"m"}), std::move(wide),
+                       make_node("RMSNormalization", {"a", "s"}, {"y"})};
+    const any_tensor x = this->narrow(any_tensor(std::vector<float>{1, 1, 2, -1}, {2, 2}));
+    const auto got = this->run(made, x);
+    ASSERT_EQ(got[0].type(), this->type);
+    const auto y = got[0].template values<TypeParam>();
+    const float sums[2][2] = {{4, 1}, {-1, 5}};
+    const float scale[2] = {2, 0.5f};
+    for (std::size_t row = 0; row < 2; ++row) {
+        const float root = std::sqrt((sums[row][0] * sums[row][0] + sums[row][1] * sums[row][1]) / 2 + 1e-5f);
+        for (std::size_t i = 0; i < 2; ++i)
+            EXPECT_NEAR(static_cast<float>(y[2 * row + i]), sums[row][i] / root * scale[i], 0.02f) << row << ", " << i;
     }
 }
 

@@ -220,7 +220,9 @@ const wide_operator* known_operator(const step& of) {
     if (to != 1 && to != 11) return nullptr;  // as the standard numbers f32 and f64
     // A batch normalization that trains gives more than one output, of several types.
     const auto given = std::ranges::count_if(of.outputs, [](slot each) { return each != no_slot; });
-    return found->name == "BatchNormalization" && given != 1 ? nullptr : found;
+    // The mask of a Dropout has the type of its input before version 10.
+    const bool has_others = found->name == "BatchNormalization" || (found->name == "Dropout" && of.opset < 10);
+    return has_others && given != 1 ? nullptr : found;
 }
 bool has_bit(std::uint32_t mask, std::size_t i) { return (mask & operators::input_bit(i)) != 0; }
 
@@ -267,10 +269,13 @@ private:
     // says what is wrong.
     dtype narrow_type(const step& of, const wide_operator& known) const {
         dtype found = dtype::f32;
+        // Their inputs may have several types, so one whose type is not known here may have another one.
+        const bool may_differ = known.name == "RMSNormalization" || known.name == "BatchNormalization";
         for (std::size_t i = 0; i < of.inputs.size(); ++i) {
             if (!is_element(of, known, i)) continue;
             if (takes_on_host(of, i) && !in_.constants.contains(of.inputs[i])) return dtype::f32;
             const auto type = types_.find(of.inputs[i]);
+            if (type == types_.end() && may_differ) return dtype::f32;
             if (type == types_.end()) continue;
             if (found != dtype::f32 && type->second != found) return dtype::f32;
             if (!is_half_type(type->second)) return dtype::f32;
