@@ -2,6 +2,10 @@
 #include "check/findings.hpp"
 
 #include <algorithm>
+#include <cstddef>
+#include <numeric>
+#include <utility>
+#include <vector>
 
 #include "sluice/base/printable.hpp"
 
@@ -118,8 +122,11 @@ void findings::add(fault what, bool is_certain, const call_ref& first, const cal
 
 void findings::finish(check_report& to) {
     // What is known at the end only is found late.
-    std::ranges::stable_sort(found_, {}, [](const finding& each) { return each.second.call; });
-    to.findings = std::move(found_);
+    std::vector<std::size_t> order(found_.size());
+    std::iota(order.begin(), order.end(), std::size_t{0});
+    std::ranges::sort(order, {}, [this](std::size_t i) { return std::pair(found_[i].second.call, i); });
+    to.findings.clear();
+    for (const std::size_t i : order) to.findings.push_back(std::move(found_[i]));
     to.suppressed = suppressed_;
     to.uncertain = uncertain_;
     to.hints = hints_;
