@@ -10,12 +10,13 @@ namespace {
 constexpr std::size_t most_functions = 65'536;
 constexpr std::size_t most_pictured = 24;  // commands of a picture
 
-// The wait `by` is at the same place as the early one: by its stack, or by who waits where there is none.
+constexpr std::size_t most_early_waits = 16;  // of an event
+
+// The same place: by the stack, or by who waits where there is none.
 void forget_early(event_state& of, const event& by) {
-    if (!of.early) return;
     const bool is_host = by.what == call::event_sync;
-    const bool is_same = of.early->by.stack == by.stack && of.early->by.is_host == is_host;
-    if (is_same) of.early.reset();
+    std::erase_if(of.early,
+                  [&](const early_wait& each) { return each.by.stack == by.stack && each.by.is_host == is_host; });
 }
 
 }  // namespace
@@ -128,14 +129,17 @@ void checker::use_host(const event& what) {
 }
 
 void checker::wait_early(const event& what, early_wait made) {
-    event_state& state = streams_.event_of(what.id);
-    if (!state.early) state.early = std::move(made);
+    std::vector<early_wait>& known = streams_.event_of(what.id).early;
+    const bool is_new = std::ranges::none_of(known, [&](const early_wait& each) {
+        return each.by.stack == made.by.stack && each.by.is_host == made.by.is_host;
+    });
+    if (is_new && known.size() < most_early_waits) known.push_back(std::move(made));
 }
 
 void checker::report_early(event_state& of) {
-    if (of.early)
-        findings_.add(fault::wait_without_record, true, {}, of.early->by, of.early->message, {}, of.early->remedy);
-    of.early.reset();
+    for (const early_wait& each : of.early)
+        findings_.add(fault::wait_without_record, true, {}, each.by, each.message, {}, each.remedy);
+    of.early.clear();
 }
 
 void checker::refuse_in_capture(const stream_state& on, const call_ref& by) {

@@ -13,7 +13,8 @@ void order_log::add(const call_ref& by, std::vector<std::uint32_t> after) {
 }
 
 void order_log::note(moment at, const vector_clock& known, const call_ref& by) {
-    entries_ += known.timelines();
+    // The commands that are known are compared with each other.
+    entries_ += known.timelines() * std::max<std::size_t>(1, timelines_.size() / 64);
     if (calls_.size() >= most_calls || entries_ > most_entries) return;
     if (at.timeline >= timelines_.size()) timelines_.resize(at.timeline + std::size_t{1});
     // Of each timeline the last command that is known; events take moments too.

@@ -21,7 +21,8 @@ struct logged_call {
 
 class order_log {
 public:
-    // A command at this moment, ordered after `known`. Costs O(streams).
+    // A command at this moment, ordered after `known`. Costs O(streams), and O(streams^2) where
+    // as many have commands that are known.
     void note(moment at, const vector_clock& known, const call_ref& by);
     // The nodes of a graph, in which something was found.
     void note(const graph& of);

@@ -59,7 +59,7 @@ struct event_state {
     moment recorded;
     call_ref by;
     bool is_awaited = false;
-    std::optional<early_wait> early;
+    std::vector<early_wait> early;    // one for each place, the first few
     std::vector<lost_record> lost;    // the last few
     std::uint64_t capture = 0;        // recorded in this capture
     std::vector<std::uint32_t> tail;  // its nodes

@@ -9,8 +9,9 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 
-#if defined(__FMA__)
+#if defined(__SSE2__)
 #include <immintrin.h>
 #elif defined(__aarch64__)
 #include <arm_neon.h>
@@ -47,6 +48,39 @@ template <typename Vector>
 [[gnu::always_inline]] inline void add_product(Vector& sum, float a, const Vector& b) {
     const Vector each = a - Vector{};  // - 0 keeps the sign of a 0
     add_product(sum, each, b);
+}
+
+// To each lane of 32-bit integers the products of its four signed bytes and the four unsigned ones of `inputs`,
+// exactly. A vector of the source is one of the unit's.
+template <typename Integers>
+[[gnu::always_inline]] inline void add_four_products(const Integers& weights, std::uint32_t inputs, Integers& to) {
+#if defined(__AVX512VNNI__)
+    to = reinterpret_cast<Integers>(_mm512_dpbusd_epi32(reinterpret_cast<__m512i>(to),
+                                                        _mm512_set1_epi32(static_cast<std::int32_t>(inputs)),
+                                                        reinterpret_cast<__m512i>(weights)));
+#elif defined(__SSE2__)
+    using shorts __attribute__((vector_size(sizeof(Integers)))) = std::int16_t;
+    const shorts pairs = reinterpret_cast<shorts>(weights);
+    const Integers odd = reinterpret_cast<Integers>(pairs >> 8), even = reinterpret_cast<Integers>((pairs << 8) >> 8);
+    const auto of_even = static_cast<std::int32_t>(inputs & 0x00ff'00ffu);
+    const auto of_odd = static_cast<std::int32_t>((inputs >> 8) & 0x00ff'00ffu);
+#if defined(__AVX512BW__)
+    to += reinterpret_cast<Integers>(_mm512_madd_epi16(reinterpret_cast<__m512i>(even), _mm512_set1_epi32(of_even))) +
+          reinterpret_cast<Integers>(_mm512_madd_epi16(reinterpret_cast<__m512i>(odd), _mm512_set1_epi32(of_odd)));
+#elif defined(__AVX2__)
+    to += reinterpret_cast<Integers>(_mm256_madd_epi16(reinterpret_cast<__m256i>(even), _mm256_set1_epi32(of_even))) +
+          reinterpret_cast<Integers>(_mm256_madd_epi16(reinterpret_cast<__m256i>(odd), _mm256_set1_epi32(of_odd)));
+#else
+    to += reinterpret_cast<Integers>(_mm_madd_epi16(reinterpret_cast<__m128i>(even), _mm_set1_epi32(of_even))) +
+          reinterpret_cast<Integers>(_mm_madd_epi16(reinterpret_cast<__m128i>(odd), _mm_set1_epi32(of_odd)));
+#endif
+#else
+    using words __attribute__((vector_size(sizeof(Integers)))) = std::uint32_t;
+    for (int g = 0; g < 4; ++g) {
+        const Integers one = reinterpret_cast<Integers>(reinterpret_cast<words>(weights) << (24 - 8 * g)) >> 24;
+        to += static_cast<std::int32_t>((inputs >> (8 * g)) & 0xffu) * one;
+    }
+#endif
 }
 
 }  // namespace

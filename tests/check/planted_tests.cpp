@@ -176,6 +176,16 @@ const program planted[] = {
          cuda.record(done, on.a);
      },
      fault::wait_without_record},
+    {"a_wait_before_the_record_after_the_first_turn_of_a_loop",
+     [](simulated_driver& cuda) {
+         const two_streams on(cuda);
+         const auto done = cuda.create_event();
+         cuda.wait(on.b, done);
+         cuda.synchronize_event(done);
+         cuda.record(done, on.a);
+         cuda.wait(on.b, done);
+     },
+     fault::wait_without_record},
     {"the_host_waits_for_an_event_without_a_record",
      [](simulated_driver& cuda) { cuda.synchronize_event(cuda.create_event()); }, fault::wait_without_record},
     {"the_host_reads_before_the_download_is_complete",

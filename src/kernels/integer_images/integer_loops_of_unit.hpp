@@ -72,35 +72,6 @@ using loose_bytes __attribute__((vector_size(4 * SLUICE_LANES), aligned(1), may_
 
 // --- products ------------------------------------------------------------------------------------------------------
 
-// To each filter the products of its four weights and the pixel's four bytes, exactly.
-[[gnu::always_inline]] inline void add_four_products(const integers& weights, std::uint32_t inputs, integers& to) {
-#if defined(__AVX512VNNI__)
-    to = reinterpret_cast<integers>(_mm512_dpbusd_epi32(reinterpret_cast<__m512i>(to),
-                                                        _mm512_set1_epi32(static_cast<std::int32_t>(inputs)),
-                                                        reinterpret_cast<__m512i>(weights)));
-#elif defined(__SSE2__)
-    const shorts pairs = reinterpret_cast<shorts>(weights);
-    const integers odd = reinterpret_cast<integers>(pairs >> 8), even = reinterpret_cast<integers>((pairs << 8) >> 8);
-    const auto of_even = static_cast<std::int32_t>(inputs & 0x00ff'00ffu);
-    const auto of_odd = static_cast<std::int32_t>((inputs >> 8) & 0x00ff'00ffu);
-#if defined(__AVX512BW__)
-    to += reinterpret_cast<integers>(_mm512_madd_epi16(reinterpret_cast<__m512i>(even), _mm512_set1_epi32(of_even))) +
-          reinterpret_cast<integers>(_mm512_madd_epi16(reinterpret_cast<__m512i>(odd), _mm512_set1_epi32(of_odd)));
-#elif defined(__AVX2__)
-    to += reinterpret_cast<integers>(_mm256_madd_epi16(reinterpret_cast<__m256i>(even), _mm256_set1_epi32(of_even))) +
-          reinterpret_cast<integers>(_mm256_madd_epi16(reinterpret_cast<__m256i>(odd), _mm256_set1_epi32(of_odd)));
-#else
-    to += reinterpret_cast<integers>(_mm_madd_epi16(reinterpret_cast<__m128i>(even), _mm_set1_epi32(of_even))) +
-          reinterpret_cast<integers>(_mm_madd_epi16(reinterpret_cast<__m128i>(odd), _mm_set1_epi32(of_odd)));
-#endif
-#else
-    for (int g = 0; g < 4; ++g) {
-        const integers one = (weights << (24 - 8 * g)) >> 24;
-        to += static_cast<std::int32_t>((inputs >> (8 * g)) & 0xffu) * one;
-    }
-#endif
-}
-
 // A byte of each lane times a weight.
 [[gnu::always_inline]] inline void add_product_of_bytes(const integers& x, const integers& weights, integers& to) {
 #if defined(__AVX512BW__)

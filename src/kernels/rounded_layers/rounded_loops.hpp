@@ -312,32 +312,6 @@ number_range range_of(const float* x, std::size_t count) {
     }
 }
 
-// To each column the products of its four weights and the row's four inputs, exactly.
-[[gnu::always_inline]] inline void add_four_products(const integers& weights, std::uint32_t inputs, integers& to) {
-#if defined(__SSE2__)
-    using shorts __attribute__((vector_size(4 * SLUICE_LANES))) = std::int16_t;
-    const shorts pairs = reinterpret_cast<shorts>(weights);
-    const integers odd = reinterpret_cast<integers>(pairs >> 8), even = reinterpret_cast<integers>((pairs << 8) >> 8);
-    const auto of_even = static_cast<std::int32_t>(inputs & 0x00ff'00ffu);
-    const auto of_odd = static_cast<std::int32_t>((inputs >> 8) & 0x00ff'00ffu);
-#if defined(__AVX512BW__)
-    to += reinterpret_cast<integers>(_mm512_madd_epi16(reinterpret_cast<__m512i>(even), _mm512_set1_epi32(of_even))) +
-          reinterpret_cast<integers>(_mm512_madd_epi16(reinterpret_cast<__m512i>(odd), _mm512_set1_epi32(of_odd)));
-#elif defined(__AVX2__)
-    to += reinterpret_cast<integers>(_mm256_madd_epi16(reinterpret_cast<__m256i>(even), _mm256_set1_epi32(of_even))) +
-          reinterpret_cast<integers>(_mm256_madd_epi16(reinterpret_cast<__m256i>(odd), _mm256_set1_epi32(of_odd)));
-#else
-    to += reinterpret_cast<integers>(_mm_madd_epi16(reinterpret_cast<__m128i>(even), _mm_set1_epi32(of_even))) +
-          reinterpret_cast<integers>(_mm_madd_epi16(reinterpret_cast<__m128i>(odd), _mm_set1_epi32(of_odd)));
-#endif
-#else
-    for (int g = 0; g < 4; ++g) {
-        const integers one = reinterpret_cast<integers>(reinterpret_cast<words>(weights) << (24 - 8 * g)) >> 24;
-        to += static_cast<std::int32_t>((inputs >> (8 * g)) & 0xffu) * one;
-    }
-#endif
-}
-
 template <int Rows, int Panels>
 struct integer_tile {
     static void run(const rounded_part& of, std::size_t row, std::size_t panel) {

@@ -10,6 +10,7 @@
 #include "nn/operators/table.hpp"
 #include "nn/passes/steps.hpp"
 #include "nn/passes/stretch_fusion.hpp"
+#include "nn/passes/stretch_values.hpp"
 #include "sluice/runtime/device.hpp"
 #include "sluice/runtime/execution_context.hpp"
 
@@ -22,7 +23,7 @@ constexpr std::size_t most_layer_weights = std::size_t{256} << 10;
 class integer_search {
 public:
     explicit integer_search(const prepared_graph& in)
-        : in_(in), readers_(only_readers(in)), givers_(givers(in)), states_(in.slots, state::before) {}
+        : in_(in), readers_(only_readers(in)), givers_(givers(in)), values_(in) {}
 
     // The steps of each stretch, in order. A later one has later steps only.
     std::vector<std::vector<std::size_t>> find() {
@@ -32,17 +33,9 @@ public:
     }
 
 private:
-    // Of a value: whether the open stretch gives it as bytes, or a step that is not of the stretch and depends on it,
-    // or a dequantization of the stretch.
-    enum class state : unsigned char { before, inside, after };
+    // Inside are bytes; what a dequantization of the stretch gives is after it.
+    using state = stretch_values::state;
 
-    bool has_input(const step& of, state what) const {
-        return std::ranges::any_of(of.inputs, [&](slot each) { return each != no_slot && states_[each] == what; }) ||
-               std::ranges::any_of(of.inner, [&](const auto& inner) {
-                   return std::ranges::any_of(inner.second->captures,
-                                              [&](const auto& each) { return states_[each.outside] == what; });
-               });
-    }
     integer_role role_at(std::size_t step) const {
         return step < several_steps ? integer_role_of(in_, step) : integer_role::none;
     }
@@ -50,7 +43,7 @@ private:
     bool can_take(std::size_t at, integer_role role) const {
         const step& of = in_.steps[at];
         if (role == integer_role::convolution) return true;
-        if (of.inputs.empty() || of.inputs[0] == no_slot || states_[of.inputs[0]] != state::inside) return false;
+        if (of.inputs.empty() || of.inputs[0] == no_slot || values_[of.inputs[0]] != state::inside) return false;
         switch (role) {
             case integer_role::pooling: return true;
             case integer_role::dequantize: {
@@ -78,18 +71,14 @@ private:
     void take(std::size_t at) {
         const step& of = in_.steps[at];
         const integer_role role = integer_role_of(in_, at);
-        const bool depends_on_others = has_input(of, state::after);
+        const bool depends_on_others = values_.has_input(of, state::after);
         if (role == integer_role::convolution && depends_on_others) close();
-        if (!has_input(of, state::after) && can_take(at, role)) {
+        if (!values_.has_input(of, state::after) && can_take(at, role)) {
             open_.push_back(at);
-            mark(of, role == integer_role::dequantize ? state::after : state::inside);
-        } else if (depends_on_others || has_input(of, state::inside)) {
-            mark(of, state::after);
+            values_.mark(of, role == integer_role::dequantize ? state::after : state::inside);
+        } else if (depends_on_others || values_.has_input(of, state::inside)) {
+            values_.mark(of, state::after);
         }
-    }
-    void mark(const step& of, state what) {
-        for (const slot each : of.outputs)
-            if (each != no_slot) states_[each] = what;
     }
 
     // With what quantizes for one of its convolutions only.
@@ -107,12 +96,12 @@ private:
             found_.push_back(std::move(all));
             open_.clear();
         }
-        std::ranges::fill(states_, state::before);
+        values_.close();
     }
 
     const prepared_graph& in_;
     const std::vector<std::size_t> readers_, givers_;
-    std::vector<state> states_;
+    stretch_values values_;
     std::vector<std::size_t> open_;
     std::vector<std::vector<std::size_t>> found_;
 };

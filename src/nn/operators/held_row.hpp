@@ -25,8 +25,14 @@ public:
     static constexpr std::size_t of_piece = 8, most_pieces = 4;
     static constexpr std::size_t most_width = Team::size() * of_piece * most_pieces;
 
-    // Up to most_width numbers, 0 at first.
-    __device__ held_row(const Team& team, std::size_t width) : team_(team), width_(width) {}
+    // Up to most_width numbers, -0 at first: a number that is added to it stays as it is, -0 too.
+    __device__ held_row(const Team& team, std::size_t width) : team_(team), width_(width) {
+#pragma unroll
+        for (auto& piece : x_) {
+#pragma unroll
+            for (float& each : piece) each = -0.0f;
+        }
+    }
 
     // Adds the numbers of a row to those that are here.
     template <typename From>
@@ -160,7 +166,7 @@ private:
 
     const Team& team_;
     const std::size_t width_;
-    float x_[most_pieces][of_piece] = {};
+    float x_[most_pieces][of_piece];
 };
 
 }  // namespace sluice::nn::operators

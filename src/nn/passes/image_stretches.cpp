@@ -13,6 +13,7 @@
 #include "nn/passes/passes.hpp"
 #include "nn/passes/steps.hpp"
 #include "nn/passes/stretch_fusion.hpp"
+#include "nn/passes/stretch_values.hpp"
 #include "sluice/runtime/device.hpp"
 #include "sluice/runtime/execution_context.hpp"
 
@@ -22,11 +23,7 @@ namespace {
 class stretch_search {
 public:
     stretch_search(const prepared_graph& in, image_style style)
-        : in_(in),
-          style_(style),
-          readers_(only_readers(in)),
-          is_outside_shuffle_(in.steps.size(), true),
-          states_(in.slots) {
+        : in_(in), style_(style), readers_(only_readers(in)), is_outside_shuffle_(in.steps.size(), true), values_(in) {
         for (std::size_t i = 0; i < in.steps.size(); ++i) {
             if (role_of(in, readers_, i, style) != image_role::reshape) continue;
             for (const std::size_t each : shuffle_from(in, readers_, i)) is_outside_shuffle_[each] = false;
@@ -41,45 +38,32 @@ public:
     }
 
 private:
-    // Of a value: whether the open stretch gives it, or a step that is not of the stretch and depends on it.
-    enum class state : unsigned char { before, inside, after };
-
-    bool has_input(const step& of, state what) const {
-        return std::ranges::any_of(of.inputs, [&](slot each) { return each != no_slot && states_[each] == what; }) ||
-               std::ranges::any_of(of.inner, [&](const auto& inner) {
-                   return std::ranges::any_of(inner.second->captures,
-                                              [&](const auto& each) { return states_[each.outside] == what; });
-               });
-    }
+    using state = stretch_values::state;
 
     void take(std::size_t at) {
         const step& of = in_.steps[at];
         const image_role role = role_of(in_, readers_, at, style_);
         const bool can_begin = role == image_role::convolution || role == image_role::transposed_convolution;
         const bool has_role = role != image_role::none && (role != image_role::reshape || !is_outside_shuffle_[at]);
-        const bool depends_on_others = has_input(of, state::after);
+        const bool depends_on_others = values_.has_input(of, state::after);
         if (can_begin && depends_on_others) close();
-        if (has_role && !has_input(of, state::after) && (can_begin || has_input(of, state::inside))) {
+        if (has_role && !values_.has_input(of, state::after) && (can_begin || values_.has_input(of, state::inside))) {
             open_.push_back(at);
-            mark(of, state::inside);
-        } else if (depends_on_others || has_input(of, state::inside)) {
-            mark(of, state::after);
+            values_.mark(of, state::inside);
+        } else if (depends_on_others || values_.has_input(of, state::inside)) {
+            values_.mark(of, state::after);
         }
-    }
-    void mark(const step& of, state what) {
-        for (const slot each : of.outputs)
-            if (each != no_slot) states_[each] = what;
     }
     void close() {
         if (!open_.empty()) found_.push_back(std::exchange(open_, {}));
-        std::ranges::fill(states_, state::before);
+        values_.close();
     }
 
     const prepared_graph& in_;
     const image_style style_;
     const std::vector<std::size_t> readers_;
     std::vector<bool> is_outside_shuffle_;
-    std::vector<state> states_;
+    stretch_values values_;
     std::vector<std::size_t> open_;
     std::vector<std::vector<std::size_t>> found_;
 };

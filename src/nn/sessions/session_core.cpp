@@ -120,19 +120,20 @@ void session_core::find_shapes(const session_options& options) {
     for (state_value& each : states_) {
         const input_shape* const its = given[each.input];
         each.shape = its != nullptr ? std::optional(its->shape) : bound_shape(info_of(each), lengths_);
-        if (each.shape) make_zero(each, *each.shape);
+        if (each.shape) make_zero(each, *each.shape, each.now, each.elsewhere);
     }
 }
 
-void session_core::make_zero(state_value& which, const std::vector<std::size_t>& shape) const {
+void session_core::make_zero(const state_value& which, const std::vector<std::size_t>& shape, host_value& now,
+                             any_tensor& elsewhere) const {
     const io::dtype type = info_of(which).type;
     if (is_on_host_) {
-        which.now.make(view_form(type, shape));
-        const output_view room = which.now.room();
+        now.make(view_form(type, shape));
+        const output_view room = now.room();
         if (room.form().size_bytes() != 0) std::memset(room.data(), 0, room.form().size_bytes());
     } else {
         std::byte* to = nullptr;
-        which.elsewhere = any_tensor::make_on_host(type, shape, to);
+        elsewhere = any_tensor::make_on_host(type, shape, to);
     }
 }
 
@@ -163,7 +164,7 @@ void session_core::open(std::span<const input_view> inputs) {
                                                   in_quotes(info_of(each).name) + ", " + text_of(info_of(each)) +
                                                   ": give session_options::shapes");
         }
-        make_zero(each, *shape);
+        make_zero(each, *shape, each.now, each.elsewhere);
         each.is_opened = true;
     }
 }
@@ -271,28 +272,35 @@ void session_core::set_state(const session_state& state) {
         require_shape(info, value.shape());
     }
     std::vector<host_value> next(states_.size());
+    std::vector<any_tensor> elsewhere(states_.size());
     for (std::size_t i = 0; i < states_.size(); ++i) {
         const auto found = state.find(pairs_[i].input);
         if (found == state.end()) refuse_step(errc::invalid_argument, "the state lacks " + in_quotes(pairs_[i].input));
         const any_tensor& value = found->second;
-        if (is_on_host_) next[i].copy(view_form(value.type(), value.shape()), value.bytes().data());
+        if (is_on_host_)
+            next[i].copy(view_form(value.type(), value.shape()), value.bytes().data());
+        else
+            elsewhere[i] = value.with_memory({});
     }
     for (std::size_t i = 0; i < states_.size(); ++i) {
         if (is_on_host_)
             states_[i].now = std::move(next[i]);
         else
-            states_[i].elsewhere = state.find(pairs_[i].input)->second.with_memory({});
+            states_[i].elsewhere = std::move(elsewhere[i]);
     }
     has_stepped_ = false;
 }
 
 void session_core::reset() {
     const entry alone(*this);
-    for (state_value& each : states_) {
-        if (each.shape)
-            make_zero(each, *each.shape);
-        else
-            forget(each);
+    // What may fail comes first.
+    std::vector<any_tensor> elsewhere(states_.size());
+    for (std::size_t i = 0; i < states_.size(); ++i)
+        if (states_[i].shape) make_zero(states_[i], *states_[i].shape, states_[i].next, elsewhere[i]);
+    for (std::size_t i = 0; i < states_.size(); ++i) {
+        std::swap(states_[i].now, states_[i].next);
+        states_[i].elsewhere = std::move(elsewhere[i]);
+        if (!states_[i].shape) forget(states_[i]);
     }
     has_stepped_ = false;
 }

@@ -113,7 +113,9 @@ private:
 
     void find_pairs(const session_options& options);
     void find_shapes(const session_options& options);
-    void make_zero(state_value& which, const std::vector<std::size_t>& shape) const;
+    // Zeros of the state's type, where states of this device are.
+    void make_zero(const state_value& which, const std::vector<std::size_t>& shape, host_value& now,
+                   any_tensor& elsewhere) const;
     bool has_shape(const state_value& which) const {
         return is_on_host_ ? which.now.is_known() : bool(which.elsewhere);
     }
