@@ -91,6 +91,13 @@ struct checked_program {
     program_end end;
 };
 
+// Lines are those of a trace: with several, each finding says of which.
+check::check_report named(check::check_report report, const std::string& trace) {
+    for (check::finding& each : report.findings)
+        if (!trace.empty()) each.message = trace + ": " + each.message;
+    return report;
+}
+
 // More is the number of a signal.
 constexpr int most_status_of_program = 128;
 
@@ -113,7 +120,7 @@ checked_program check_traces(const check_command_options& options) {
         if (std::filesystem::file_size(each) == 0)
             made.report.unseen.push_back(each.filename().string() + ", which is empty: its process ended early");
         else
-            merge(made.report, check_file(each));
+            merge(made.report, named(check_file(each), ran.traces().size() > 1 ? each.filename().string() : ""));
     }
     if (ran.end().status > most_status_of_program)
         made.report.unseen.push_back("the last calls before " + ran.end().words);
@@ -137,7 +144,8 @@ void add_check(CLI::App& app, check_command_options& options) {
     app.add_option("--report", options.report, "File for the report, which else follows what the program prints")
         ->type_name("OUT.txt");
     app.add_option("--keep", options.keep, "Folder for the traces of the program's processes; they stay")
-        ->type_name("FOLDER");
+        ->type_name("FOLDER")
+        ->needs(program);
     app.add_flag("--may", options.may, "Also findings that depend on what a kernel does with an argument");
     app.add_option("--orders", options.orders,
                    "Other orders to try, in which the program's threads could have made their calls (default: 0)")

@@ -45,9 +45,12 @@ void refuse_options_of_arrays(const run_options& options) {
                                                   {"--batch", options.batch != run_options().batch},
                                                   {"--streams", options.streams != 0},
                                                   {"--csv", !options.csv.empty()},
+                                                  {"--activation", options.network.hidden.has_value()},
+                                                  {"--output-activation", options.network.output.has_value()},
                                                   {"--precision", !options.precision.empty()}};
     for (const auto& [name, is_given] : given)
-        if (is_given) refuse(std::string(name) + " is for whole arrays: --stream reads lines from standard input");
+        if (is_given)
+            refuse(std::string(name) + " has no meaning with --stream, which reads lines from standard input");
     if (options.device == "all") refuse("--stream runs on one device: name it");
 }
 

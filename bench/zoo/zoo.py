@@ -149,7 +149,11 @@ def difference(ours, theirs):
         return float("inf")
     if theirs.dtype.kind not in "fiub":
         return 0.0 if np.array_equal(ours.astype(str), theirs.astype(str)) else float("inf")
+    if theirs.dtype.kind == "b" or (theirs.dtype.kind in "iu" and theirs.dtype.itemsize != 1):  # classes: no distance
+        return 0.0 if ours.dtype.kind == theirs.dtype.kind and np.array_equal(ours, theirs) else float("inf")
     ours, theirs = ours.astype(np.float64), theirs.astype(np.float64)
+    if not np.array_equal(np.isfinite(ours), np.isfinite(theirs)):
+        return float("inf")
     finite = np.isfinite(theirs)
     if not np.array_equal(np.where(finite, 0, theirs), np.where(finite, 0, ours), equal_nan=True):
         return float("inf")
@@ -178,12 +182,22 @@ def outputs_by_one_thread(path, inputs, folder):
         alone.close()
 
 
+def is_flat(output, tolerance):
+    """Whether the numbers of several are so alike that any answer would agree."""
+    if output.dtype.kind not in "fiu" or output.size < 2:
+        return False
+    numbers = output.astype(np.float64)
+    return bool(np.ptp(numbers) <= 10 * tolerance * max(np.abs(numbers).max(), 1e-6))
+
+
 def compared(ours, theirs, tolerance):
     if isinstance(ours.get("error"), str):
         return {"state": "refused", "why": ours["error"]}
     pairs = [(ours[name], theirs[name]) for name in theirs if name in ours]
-    if len(pairs) < len(theirs):
-        return {"state": "wrong", "why": "an output is missing"}
+    if not pairs or len(pairs) < len(theirs):
+        return {"state": "wrong", "why": "an output is missing, or there is none"}
+    if all(is_flat(each, tolerance) for each in theirs.values()):
+        return {"state": "nothing to compare", "why": "all numbers of each output are alike"}
     worst = max((difference(*each) for each in pairs), default=0.0)
     return {"state": "agrees" if worst <= tolerance else "wrong", "difference": float(f"{worst:.2e}")}
 
@@ -245,7 +259,9 @@ def ratios(times, price, state):
     spent = {name: {key: round(max(each[key] - price.get(name, {}).get(key, 0), 0.01), 2) for key in each}
              for name, each in times.items()}
     best = min((each["cpu_us"] for name, each in spent.items() if name != "sluice"))
-    ratio = spent["sluice"]["cpu_us"] / best if state == "agrees" else REFUSED
+    ratio = spent["sluice"]["cpu_us"] / best if "sluice" in spent else REFUSED
+    if state in ("wrong", "refused"):
+        ratio = max(ratio, REFUSED)
     return {"ratio": round(ratio, 2), "times": spent}
 
 
@@ -277,7 +293,10 @@ def run(options):
     tell({**price, "ratio": None})
     for network in listed():
         path = options.cache / network["path"]
-        if (options.names and network["name"] not in options.names) or not path.exists():
+        if options.names and network["name"] not in options.names:
+            continue
+        if not path.exists():
+            tell({"network": network["name"], "state": "not there", "ratio": None, "added": network["added"]})
             continue
         for count in network["rows"][: 1 if options.first else None]:
             tell(row_of(network, path, count, options, price["times"]))
@@ -291,7 +310,7 @@ def machine():
 
 def page(file):
     rows = [json.loads(line) for line in pathlib.Path(file).read_text().splitlines()]
-    rows = [each for each in rows if each["network"] != "identity"]
+    rows = [each for each in rows if each.get("ratio", REFUSED) is not None]  # without identity, and what is not there
     for each in sorted(rows, key=lambda row: -(row["ratio"] if "ratio" in row else REFUSED)):
         times = each.get("times", {})
         cells = [f"{times[name]['cpu_us']:,.0f}" if name in times else "" for name in ("sluice", "onnxruntime", "openvino")]

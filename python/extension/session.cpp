@@ -196,6 +196,17 @@ void require_numbers(const network& of) {
     }
 }
 
+std::string type_name(nb::handle of) { return nb::cast<std::string>(nb::str(of.type().attr("__name__"))); }
+
+nb::dict dict_in(nb::handle from, const char* argument) {
+    if (nb::isinstance<nb::dict>(from)) return nb::borrow<nb::dict>(from);
+    raise(PyExc_TypeError, std::string(argument) + " is a dict, and is given " + type_name(from));
+}
+std::string text_in(nb::handle from, const char* argument) {
+    if (nb::isinstance<nb::str>(from)) return nb::cast<std::string>(from);
+    raise(PyExc_TypeError, std::string("the names in ") + argument + " are str, and one is " + type_name(from));
+}
+
 }  // namespace
 
 nb::object make_session(nb::handle self, nb::object pairs, nb::object shapes) {
@@ -205,8 +216,8 @@ nb::object make_session(nb::handle self, nb::object pairs, nb::object shapes) {
     std::vector<std::pair<std::string, std::string>> names;
     std::vector<sluice_state_pair> given_pairs;
     if (!pairs.is_none()) {
-        for (const auto& [output, input] : nb::cast<nb::dict>(pairs))
-            names.emplace_back(nb::cast<std::string>(output), nb::cast<std::string>(input));
+        for (const auto& [output, input] : dict_in(pairs, "pairs"))
+            names.emplace_back(text_in(output, "pairs"), text_in(input, "pairs"));
         if (names.empty()) raise(PyExc_ValueError, "pairs is a dict of outputs and inputs, and is empty");
     }
     for (const auto& [output, input] : names) given_pairs.push_back({output.c_str(), input.c_str()});
@@ -214,8 +225,8 @@ nb::object make_session(nb::handle self, nb::object pairs, nb::object shapes) {
     std::vector<std::vector<std::int64_t>> lengths;
     std::vector<sluice_input_shape> given_shapes;
     if (!shapes.is_none()) {
-        for (const auto& [name, shape] : nb::cast<nb::dict>(shapes)) {
-            shape_names.push_back(nb::cast<std::string>(name));
+        for (const auto& [name, shape] : dict_in(shapes, "shapes")) {
+            shape_names.push_back(text_in(name, "shapes"));
             lengths.push_back(lengths_in(shape, "input '" + shape_names.back() + "'"));
         }
     }

@@ -105,6 +105,10 @@ def test_networks_without_a_state_are_refused(digits):
         digits.session(pairs={"logits": "input"})
     with pytest.raises(ValueError, match="is empty"):
         digits.session(pairs={})
+    with pytest.raises(TypeError, match="pairs is a dict, and is given list"):
+        digits.session(pairs=[("logits", "input")])
+    with pytest.raises(TypeError, match="the names in pairs are str, and one is int"):
+        digits.session(pairs={"logits": 0})
     with pytest.raises(TypeError, match="the shape of input 'input' is a tuple"):
         digits.session(shapes={"input": 3})
 

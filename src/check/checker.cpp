@@ -205,6 +205,7 @@ void checker::finish(check_report& to) {
             each.picture.push_back({std::move(at), {call.after.begin(), call.after.end()}});
         }
     }
+    if (log_.is_cut()) to.unseen.push_back("pictures of what comes late: there are too many commands");
     for (const auto& [name, times] : unseen_)
         to.unseen.push_back(name + " (" + std::to_string(times) + (times == 1 ? " call" : " calls") + ")");
     if (unknown_uses_ != 0)

@@ -15,7 +15,8 @@ void order_log::add(const call_ref& by, std::vector<std::uint32_t> after) {
 void order_log::note(moment at, const vector_clock& known, const call_ref& by) {
     // The commands that are known are compared with each other.
     entries_ += known.timelines() * std::max<std::size_t>(1, timelines_.size() / 64);
-    if (calls_.size() >= most_calls || entries_ > most_entries) return;
+    is_cut_ = is_cut_ || calls_.size() >= most_calls || entries_ > most_entries;
+    if (is_cut_) return;
     if (at.timeline >= timelines_.size()) timelines_.resize(at.timeline + std::size_t{1});
     // Of each timeline the last command that is known; events take moments too.
     std::vector<std::uint32_t> before;
@@ -41,7 +42,8 @@ void order_log::note(moment at, const vector_clock& known, const call_ref& by) {
 }
 
 void order_log::note(const graph& of) {
-    if (of.nodes.size() > most_calls || calls_.size() > most_calls - of.nodes.size()) return;
+    is_cut_ = is_cut_ || of.nodes.size() > most_calls || calls_.size() > most_calls - of.nodes.size();
+    if (is_cut_) return;
     std::vector<std::uint32_t> call_of(of.nodes.size());
     for (const std::uint32_t node : topological_order(of)) {
         std::vector<std::uint32_t> after;

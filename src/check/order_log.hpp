@@ -21,8 +21,8 @@ struct logged_call {
 
 class order_log {
 public:
-    // A command at this moment, ordered after `known`. Costs O(streams), and O(streams^2) where
-    // as many have commands that are known.
+    // A command at this moment, ordered after `known`. Costs O(streams), and O(streams^2) where as many have
+    // commands that are known.
     void note(moment at, const vector_clock& known, const call_ref& by);
     // The nodes of a graph, in which something was found.
     void note(const graph& of);
@@ -30,6 +30,9 @@ public:
     // The commands of these two lines and what comes before them, at most `most` of them, in the order of the trace.
     // Empty where one of the lines has no command that was noted. `after` are indices of the result.
     std::vector<logged_call> around(std::uint64_t first_line, std::uint64_t second_line, std::size_t most) const;
+
+    // Whether there was more than is noted.
+    bool is_cut() const noexcept { return is_cut_; }
 
     // What comes later is not noted.
     static constexpr std::size_t most_calls = 50'000;
@@ -48,6 +51,7 @@ private:
     std::vector<std::uint32_t> call_of_placed_;
     std::vector<std::vector<std::uint32_t>> timelines_;  // indices in placed_
     std::size_t entries_ = 0;
+    bool is_cut_ = false;
 };
 
 }  // namespace sluice::check

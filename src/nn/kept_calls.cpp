@@ -23,13 +23,6 @@ using sluice::detail::spin_guard;
 // A network whose inputs have ever other shapes must not fill the memory with what it will not use again.
 constexpr std::size_t most_seen = 64;
 
-any_tensor on_host(const input_view& from) {
-    std::byte* to = nullptr;
-    any_tensor made = any_tensor::make_on_host(from.form().type(), lengths_of(from.form()), to);
-    if (from.form().size_bytes() != 0) std::memcpy(to, from.data(), from.form().size_bytes());
-    return made;
-}
-
 // The caller waits before the numbers may change.
 any_tensor uploaded(execution_context& context, const input_view& from) {
     const std::size_t bytes = from.form().size_bytes();
@@ -222,7 +215,7 @@ landed_outputs kept_calls::call_once(std::span<const input_view> inputs) const {
         std::vector<any_tensor> given;
         for (const input_view& each : inputs) {
             const bool is_for_host = given.size() < of_.from().body.inputs.size() && of_.is_host_input(given.size());
-            given.push_back(is_for_host ? on_host(each) : uploaded(context, each));
+            given.push_back(is_for_host ? host_copy(each) : uploaded(context, each));
         }
         landed = submit_run(of_, context, std::move(given));
     });

@@ -132,4 +132,12 @@ landed_outputs submit_landing(const prepared_network& of, execution_context& con
     return made;
 }
 
+any_tensor host_copy(const input_view& from) {
+    std::byte* to = nullptr;
+    any_tensor made =
+        any_tensor::make_on_host(from.form().type(), {from.form().shape().begin(), from.form().shape().end()}, to);
+    if (from.form().size_bytes() != 0) std::memcpy(to, from.data(), from.form().size_bytes());
+    return made;
+}
+
 }  // namespace sluice::nn::detail

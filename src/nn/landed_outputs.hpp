@@ -56,4 +56,6 @@ landed_outputs submit_landing(const prepared_network& of, execution_context& con
 // The same of a run that it submits, with all outputs.
 landed_outputs submit_run(const prepared_network& of, execution_context& context, std::vector<any_tensor> inputs);
 
+any_tensor host_copy(const input_view& from);  // in host memory of its own
+
 }  // namespace sluice::nn::detail

@@ -83,6 +83,8 @@ void deadline_or_stop::throw_if_ended() const {
     const std::string& device = at_->owner().name();
     switch (end_) {
         case end::timed_out:
+            // At the end of its runtime all timers are due.
+            if (at_->owner().is_refusing() && !at_->owner().is_poisoned()) at_->owner().throw_if_refusing();
             throw error(errc::timed_out, "the deadline has passed; the work is abandoned", {"", device});
         case end::stopped: throw error(errc::canceled, "stopped on request; the work is abandoned", {"", device});
         case end::none: return;

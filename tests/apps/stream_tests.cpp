@@ -76,10 +76,13 @@ TEST(tool_stream, refuses_lines_with_their_numbers) {
 TEST(tool_stream, refuses_what_is_for_whole_arrays) {
     run_options options = memory();
     options.input = "x.npy";
-    EXPECT_THAT(refused(options, ""), HasSubstr("INPUT is for whole arrays"));
+    EXPECT_THAT(refused(options, ""), HasSubstr("INPUT has no meaning with --stream"));
     options = memory();
     options.named_outputs = {"y.npy"};
-    EXPECT_THAT(refused(options, ""), HasSubstr("--output is for whole arrays"));
+    EXPECT_THAT(refused(options, ""), HasSubstr("--output has no meaning with --stream"));
+    options = memory();
+    options.network.hidden = activation::relu;
+    EXPECT_THAT(refused(options, ""), HasSubstr("--activation has no meaning with --stream"));
     options = memory();
     options.model = SLUICE_SOURCE_DIR "/models/digits.onnx";
     EXPECT_THAT(refused(options, ""), HasSubstr("no output is by its name"));

@@ -310,5 +310,22 @@ TEST(last_thread, a_pool_that_ends_on_its_own_thread_runs_what_was_posted) {
     }
 }
 
+TEST(last_thread, of_a_run_loop_inside_a_sync_wait_does_not_wait_for_what_its_items_start) {
+    run_loop loop;
+    auto twice = [&]() -> task<int> {
+        co_await resume_on(loop);
+        co_await resume_on(loop);
+        co_return 1;
+    };
+    auto other = spawn(twice(), loop);
+    auto drives = [&]() -> task<> {
+        while (loop.run_pending() != 0) {
+        }
+        co_return;
+    };
+    sync_wait(drives());
+    EXPECT_EQ(std::move(other).get(), 1);
+}
+
 }  // namespace
 }  // namespace sluice::last_thread_tests

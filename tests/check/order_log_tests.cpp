@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <string>
 #include <vector>
 
@@ -102,6 +103,20 @@ TEST(pictures, of_long_programs_have_the_latest_commands) {
     ASSERT_EQ(report.findings.size(), 1u);
     EXPECT_EQ(report.findings[0].picture.size(), 24u);
     EXPECT_EQ(report.findings[0].picture.back().what.what, "kernel use");
+    for (const std::string& each : report.unseen) EXPECT_EQ(each.find("pictures"), std::string::npos) << each;
+}
+
+TEST(pictures, of_what_comes_too_late_are_said_to_be_missing) {
+    simulated_driver cuda;
+    const auto a = cuda.non_blocking(), b = cuda.non_blocking();
+    const auto x = cuda.malloc();
+    for (int i = 0; i < 50'001; ++i) cuda.launch("step", a, {writes(x)});
+    cuda.launch("use", b, {reads(x)});
+    const check_report report = cuda.check({.pictures = 1});
+    ASSERT_EQ(report.findings.size(), 1u);
+    EXPECT_TRUE(report.findings[0].picture.empty());
+    EXPECT_TRUE(
+        std::ranges::any_of(report.unseen, [](const std::string& each) { return each.starts_with("pictures"); }));
 }
 
 }  // namespace sluice::check::order_log_tests

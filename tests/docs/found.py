@@ -4,7 +4,7 @@
     found.py REPOSITORY      prints each search of SEARCHES that does not, with what it finds, and fails
     found.py --self-test     checks that such a search is found
 
-The search ranks the sections of the pages as the site's does: BM25 over their words, those of headings and titles first.
+The search is a plain one: BM25 over the sections of the pages, headings and titles first. The site's ranks in another way.
 The reference, and pages that only list (public headers, operators, defects, networks that were tried), are left out.
 """
 
@@ -83,7 +83,7 @@ def sections_of(page, text):
 
 
 class search_index:
-    """BM25 with fields as MkDocs Material has them: headings count far more than text."""
+    """BM25 with two fields: headings count far more than text."""
 
     HEADING, K1, B = 30.0, 1.2, 0.75
 

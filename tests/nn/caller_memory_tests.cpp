@@ -107,7 +107,7 @@ protected:
     }
 };
 
-TEST_P(caller_memory, is_read_and_written_in_place_and_nowhere_else) {
+TEST_P(caller_memory, is_all_that_is_read_and_written) {
     const auto i64 = [](std::vector<std::int64_t> values) { return list(values); };
     const struct {
         single_node what;

@@ -259,6 +259,24 @@ TEST_P(integer_stretches, give_the_bits_of_their_nodes) {
     EXPECT_EQ(commands, chains);  // each is one
 }
 
+// Large enough that several threads have rows of one image, and of two images between them.
+TEST_P(integer_stretches, share_rows_of_images) {
+    for (const std::size_t images : {std::size_t{1}, std::size_t{3}}) {
+        begin();
+        made_.body.inputs = {{"x", io::dtype::f32, {}}};
+        value last = quantize("x", first_scale, {images, 16, 96, 96});
+        const std::string x = dequantize(last), w = add_weights({32, 16, 3, 3}), y = new_name();
+        node only = make_node("Conv", {x, w}, {y});
+        only.attributes["pads"] = std::vector<std::int64_t>(4, 1);
+        made_.body.nodes.push_back(std::move(only));
+        last = convolve(quantize(y, scale_of_sums(last.scale, 144), {images, 32, 96, 96}));
+        made_.body.outputs = {{last.name, last.is_signed ? io::dtype::i8 : io::dtype::u8, {}}};
+        const any_tensor given = normal({images, 16, 96, 96});
+        const auto got = sync(sync(make_network(made_), on_).run({given}), on_), expected = one_by_one(given);
+        EXPECT_TRUE(std::ranges::equal(got[0].bytes(), expected[0].bytes())) << images;
+    }
+}
+
 TEST_P(integer_stretches, quantize_what_is_no_number_and_what_is_large) {
     begin();
     made_.body.inputs = {{"x", io::dtype::f32, {}}};

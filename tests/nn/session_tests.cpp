@@ -9,12 +9,14 @@
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <random>
 #include <string>
 #include <thread>
 #include <utility>
 #include <vector>
 
+#include "nn/sessions/session_core.hpp"
 #include "nn/support/memory_models.hpp"
 #include "sluice/nn/network.hpp"
 #include "sluice/runtime/runtime.hpp"
@@ -233,6 +235,15 @@ TEST_F(sessions, refuse_states_that_are_not_theirs) {
     EXPECT_THAT(refused(errc::invalid_argument, {{"h0", right}, {"c0", any_tensor()}}),
                 HasSubstr("not in host memory"));
     s.set_state({{"h0", right}, {"c0", right}});
+}
+
+TEST_F(sessions, refuse_a_second_thread) {
+    session s(make(running_sum()));
+    const detail::session_core::entry first(s.inside());
+    const std::vector<std::function<void()>> calls{[&] { add(s, 0); }, [&] { s.reset(); },
+                                                   [&] { static_cast<void>(s.state()); }, [&] { s.set_state({}); }};
+    for (const auto& call : calls)
+        EXPECT_THAT(refusal(errc::invalid_argument, call), HasSubstr("another thread is in this session"));
 }
 
 TEST_F(sessions, end_when_they_are_moved_from) {

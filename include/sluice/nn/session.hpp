@@ -15,8 +15,8 @@
 // it. On a CPU device of one worker, a step allocates no memory from the fourth one with the same shapes on, where the
 // network's own call allocates none (network::operator()).
 //
-// Thread safety: one thread at a time; another one is refused. Sessions of one network are independent of each other,
-// and threads may step them at the same time.
+// Thread safety: one thread at a time; another one that steps, resets, reads or sets the state meanwhile is refused.
+// Sessions of one network are independent of each other, and threads may step them at the same time.
 #pragma once
 
 #include <cstddef>

@@ -244,11 +244,17 @@ void run_images(const integer_call& call, const integer_loops& with, std::size_t
 void run_rows(const integer_call& call, const integer_loops& with) {
     for (std::size_t s = 0; s < call.count; ++s) {
         const integer_step& step = call.steps[s];
-        const std::size_t rows = rows_of(step), bands = parts_for(work_of(step), work_of_part, rows);
-        for_parts(bands * call.images, [&](std::size_t part) {
-            const std::size_t image = part / bands;
-            integer_step_run(call, step, with, image,
-                             call.scratch + image * call.scratch_bytes)(range_of_part(rows, bands, part % bands));
+        // All rows of all images, which are in places of their own: a part is worth its thread.
+        const std::size_t rows = rows_of(step), all = rows * call.images;
+        const std::size_t parts = parts_for(work_of(step) * call.images, work_of_part, all);
+        for_parts(parts, [&](std::size_t part) {
+            const part_range its = range_of_part(all, parts, part);
+            for (std::size_t at = its.first; at < its.last;) {
+                const std::size_t image = at / rows, end = std::min(its.last, (image + 1) * rows);
+                integer_step_run(call, step, with, image,
+                                 call.scratch + image * call.scratch_bytes)({at - image * rows, end - image * rows});
+                at = end;
+            }
         });
     }
 }

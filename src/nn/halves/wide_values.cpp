@@ -2,6 +2,7 @@
 #include "nn/halves/wide_values.hpp"
 
 #include <algorithm>
+#include <limits>
 #include <string_view>
 #include <unordered_map>
 #include <unordered_set>
@@ -75,8 +76,7 @@ const node& converting_node() {
     return made;
 }
 
-// --- operators
-// -----------------------------------------------------------------------------------------------------------
+// --- operators -----------------------------------------------------------------------------------------------------
 
 // Which inputs and outputs have the type that all of them share; and whether loops of f32 are faster than those of 16
 // bits.
@@ -84,7 +84,10 @@ struct wide_operator {
     std::string_view name;
     std::uint32_t inputs = operators::all, outputs = operators::all;
     bool gains = false;
+    bool inputs_may_differ = false;      // in type, so that one whose type is not known may have another one
+    std::int64_t one_output_before = 0;  // before this operator set the other outputs have other types, or the same
 };
+constexpr std::int64_t any_opset = std::numeric_limits<std::int64_t>::max();
 constexpr std::uint32_t first = 1, second = 2, third = 4;
 
 constexpr wide_operator known_operators[] = {
@@ -138,7 +141,7 @@ constexpr wide_operator known_operators[] = {
     {"Tanh"},
     {"ThresholdedRelu"},
     {"Pow", first},
-    {"Dropout", first, first},
+    {"Dropout", first, first, false, false, 10},  // its mask has the type of its input before
     {"Where", second | third},
     {"Equal", operators::all, 0},
     {"Greater", operators::all, 0},
@@ -193,11 +196,11 @@ constexpr wide_operator known_operators[] = {
     {"LpNormalization", first, first, true},
     {"LRN", first, first, true},
     {"MeanVarianceNormalization", first, first, true},
-    {"RMSNormalization", operators::all, first, true},
+    {"RMSNormalization", operators::all, first, true, true},
     {"Softmax", first, first, true},
     // Windows, products, recurrent layers.
     {"AveragePool", first, first, true},
-    {"BatchNormalization", operators::all, first, true},
+    {"BatchNormalization", operators::all, first, true, true, any_opset},  // of one that trains
     {"Conv", operators::all, first, true},
     {"ConvTranspose", operators::all, first, true},
     {"Einsum", operators::all, first, true},
@@ -218,11 +221,8 @@ const wide_operator* known_operator(const step& of) {
     // What becomes an integer is rounded before.
     const std::int64_t to = found->name == "Cast" ? integer(of, "to", 0) : 1;
     if (to != 1 && to != 11) return nullptr;  // as the standard numbers f32 and f64
-    // A batch normalization that trains gives more than one output, of several types.
     const auto given = std::ranges::count_if(of.outputs, [](slot each) { return each != no_slot; });
-    // The mask of a Dropout has the type of its input before version 10.
-    const bool has_others = found->name == "BatchNormalization" || (found->name == "Dropout" && of.opset < 10);
-    return has_others && given != 1 ? nullptr : found;
+    return of.opset < found->one_output_before && given != 1 ? nullptr : found;
 }
 bool has_bit(std::uint32_t mask, std::size_t i) { return (mask & operators::input_bit(i)) != 0; }
 
@@ -269,13 +269,11 @@ private:
     // says what is wrong.
     dtype narrow_type(const step& of, const wide_operator& known) const {
         dtype found = dtype::f32;
-        // Their inputs may have several types, so one whose type is not known here may have another one.
-        const bool may_differ = known.name == "RMSNormalization" || known.name == "BatchNormalization";
         for (std::size_t i = 0; i < of.inputs.size(); ++i) {
             if (!is_element(of, known, i)) continue;
             if (takes_on_host(of, i) && !in_.constants.contains(of.inputs[i])) return dtype::f32;
             const auto type = types_.find(of.inputs[i]);
-            if (type == types_.end() && may_differ) return dtype::f32;
+            if (type == types_.end() && known.inputs_may_differ) return dtype::f32;
             if (type == types_.end()) continue;
             if (found != dtype::f32 && type->second != found) return dtype::f32;
             if (!is_half_type(type->second)) return dtype::f32;

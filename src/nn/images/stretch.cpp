@@ -42,23 +42,23 @@ private:
     kernels::image_numbers to_;
 };
 
-// A copy that commands of the device read: on a CPU device host memory is its memory.
-any_tensor on_device(device& on, const void* from, std::size_t bytes) {
-    constexpr std::align_val_t alignment{64};
-    const std::shared_ptr<void> memory(::operator new(bytes, alignment),
-                                       [](void* one) { ::operator delete(one, alignment); });
-    std::memcpy(memory.get(), from, bytes);
-    return adopt_tensor(on, io::dtype::u8, {bytes}, memory.get(), memory);
-}
-
 void run_on_host(const void* closure) { kernels::run_image_program(*static_cast<const kernels::image_call*>(closure)); }
 
 }  // namespace
 
+any_tensor bytes_on_device(device& on, const void* from, std::size_t bytes) {
+    constexpr std::align_val_t alignment{64};
+    const std::size_t most = std::max<std::size_t>(bytes, 1);
+    const std::shared_ptr<void> memory(::operator new(most, alignment),
+                                       [](void* one) { ::operator delete(one, alignment); });
+    if (bytes != 0) std::memcpy(memory.get(), from, bytes);
+    return adopt_tensor(on, io::dtype::u8, {most}, memory.get(), memory);
+}
+
 cpu_image_stretch::cpu_image_stretch(prepared_graph steps, device& on) : image_stretch(std::move(steps)), on_(on) {
     cpu_numbers numbers;
     recipe_ = recipe_of(body(), numbers, image_style::one_by_one);
-    numbers_ = on_device(on, numbers.all().data(), numbers.all().size() * sizeof(float));
+    numbers_ = bytes_on_device(on, numbers.all().data(), numbers.all().size() * sizeof(float));
 }
 
 auto cpu_image_stretch::make_program(const std::filesystem::path& path, std::span<const any_tensor> inputs) const
@@ -68,7 +68,7 @@ auto cpu_image_stretch::make_program(const std::filesystem::path& path, std::spa
     auto made = std::make_shared<program>();
     made->layout = std::move(*layout);
     const std::vector<kernels::image_step>& steps = made->layout.steps;
-    made->steps = on_device(on_, steps.data(), steps.size() * sizeof(kernels::image_step));
+    made->steps = bytes_on_device(on_, steps.data(), steps.size() * sizeof(kernels::image_step));
     if (made->layout.images > 1) made->tail = kernels::tail_of(steps);
     if (!kernels::stays_within(steps, made->tail, made->layout.scratch_elements)) {
         throw error(

@@ -65,6 +65,9 @@ private:
     std::map<std::vector<operators::lengths>, std::shared_ptr<entry>> entries_;
 };
 
+// A copy that commands of a CPU device read: host memory is its memory.
+any_tensor bytes_on_device(device& on, const void* from, std::size_t bytes);
+
 // On a CPU device.
 class cpu_image_stretch : public image_stretch {
 public:

@@ -3,12 +3,11 @@
 
 #include <algorithm>
 #include <cstring>
-#include <new>
 #include <utility>
 
 #include "nn/images/shapes.hpp"
+#include "nn/images/stretch.hpp"
 #include "nn/passes/steps.hpp"
-#include "sluice/nn/adopt_tensor.hpp"
 #include "sluice/runtime/detail/closure.hpp"
 #include "sluice/runtime/execution_context.hpp"
 
@@ -25,16 +24,6 @@ std::int32_t kept_zero(std::int32_t zero, io::dtype type) { return type == io::d
 
 const operators::quantized_operator* quantized_of(const step& of) {
     return of.layers != nullptr && of.layers->quantized ? &*of.layers->quantized : nullptr;
-}
-
-// A copy that commands of the device read: on a CPU device host memory is its memory.
-any_tensor bytes_on_device(device& on, const void* from, std::size_t bytes) {
-    constexpr std::align_val_t alignment{64};
-    const std::size_t most = std::max<std::size_t>(bytes, 1);
-    const std::shared_ptr<void> memory(::operator new(most, alignment),
-                                       [](void* one) { ::operator delete(one, alignment); });
-    if (bytes != 0) std::memcpy(memory.get(), from, bytes);
-    return adopt_tensor(on, io::dtype::u8, {most}, memory.get(), memory);
 }
 
 // Of an image of one or two dimensions, or a row.

@@ -5,6 +5,7 @@
 #include <cstring>
 #include <string>
 
+#include "nn/landed_outputs.hpp"
 #include "nn/nearest_name.hpp"
 #include "nn/prepared_network.hpp"
 #include "nn/sessions/session_on_device.hpp"

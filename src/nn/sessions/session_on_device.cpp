@@ -2,7 +2,6 @@
 #include "nn/sessions/session_on_device.hpp"
 
 #include <cstddef>
-#include <cstring>
 #include <utility>
 
 #include "nn/landed_outputs.hpp"
@@ -14,14 +13,6 @@
 #include "sluice/runtime/sync.hpp"
 
 namespace sluice::nn::detail {
-
-any_tensor host_copy(const input_view& from) {
-    std::byte* to = nullptr;
-    any_tensor made =
-        any_tensor::make_on_host(from.form().type(), {from.form().shape().begin(), from.form().shape().end()}, to);
-    if (from.form().size_bytes() != 0) std::memcpy(to, from.data(), from.form().size_bytes());
-    return made;
-}
 
 std::vector<any_tensor> run_on_device(const prepared_network& of, std::vector<any_tensor> inputs,
                                       const std::vector<bool>& stays) {

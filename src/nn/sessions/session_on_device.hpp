@@ -5,13 +5,10 @@
 #include <vector>
 
 #include "sluice/nn/any_tensor.hpp"
-#include "sluice/nn/host_view.hpp"
 
 namespace sluice::nn::detail {
 
 class prepared_network;
-
-any_tensor host_copy(const input_view& from);
 
 // The outputs, before it returns: those that stay on the device, the others in host memory. Throws what network::run
 // and the wait for it throw.

@@ -28,7 +28,7 @@ struct infer_body {
     std::string id;
     bool has_id = false;
     std::optional<std::string> model_name;  // that the body repeats, as the client of KServe does
-    std::vector<tensor_view> inputs;        // in the model's order; in `numbers`, in `shared` or in the body
+    std::vector<tensor_view> inputs;        // in the model's order; in `numbers`, `codes`, `shared` or the body
     std::vector<chosen_output> outputs;     // in the request's order
     std::optional<std::chrono::microseconds> timeout;
     std::size_t priority = 0;        // 0: none is named
