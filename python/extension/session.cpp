@@ -196,15 +196,15 @@ void require_numbers(const network& of) {
     }
 }
 
-std::string type_name(nb::handle of) { return nb::cast<std::string>(nb::str(of.type().attr("__name__"))); }
+std::string type_of(nb::handle value) { return nb::cast<std::string>(nb::str(value.type().attr("__name__"))); }
 
 nb::dict dict_in(nb::handle from, const char* argument) {
     if (nb::isinstance<nb::dict>(from)) return nb::borrow<nb::dict>(from);
-    raise(PyExc_TypeError, std::string(argument) + " is a dict, and is given " + type_name(from));
+    raise(PyExc_TypeError, std::string(argument) + " is a dict, and is given " + type_of(from));
 }
 std::string text_in(nb::handle from, const char* argument) {
     if (nb::isinstance<nb::str>(from)) return nb::cast<std::string>(from);
-    raise(PyExc_TypeError, std::string("the names in ") + argument + " are str, and one is " + type_name(from));
+    raise(PyExc_TypeError, std::string("the names in ") + argument + " are str, and one is " + type_of(from));
 }
 
 }  // namespace
