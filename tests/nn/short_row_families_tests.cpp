@@ -38,7 +38,8 @@ protected:
         return any_tensor(std::vector<double>(from.begin(), from.end()), shape);
     }
     lengths shape() {
-        lengths made{any(1, 5), any(0, 3) == 0 ? any(200, 700) : any(1, 40), any(1, 20)};
+        lengths made{any(1, 5), any(0, 3) == 0 ? any(200, 700) : any(1, 40),
+                     any(0, 5) == 0 ? any(100, 400) : any(1, 20)};
         if (any(0, 3) == 0) made.push_back(any(1, 5));
         return made;
     }

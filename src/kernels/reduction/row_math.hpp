@@ -58,6 +58,8 @@ struct row_math {
     // Looks at a row, whose number is `row`. Of equal ones the first is kept, or the last one with takes_equal.
     void (*extreme_index)(const float* x, std::int32_t row, bool is_maximum, bool takes_equal,
                           const extreme_columns& of, std::size_t count) noexcept;
+    // The same of a row, which is not empty: the number of its element.
+    std::size_t (*extreme_place)(const float* x, std::size_t count, bool is_maximum, bool takes_last) noexcept;
 };
 
 extern const row_math row_math_baseline, row_math_avx2, row_math_avx512;

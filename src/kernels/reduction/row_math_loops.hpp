@@ -19,6 +19,36 @@ using summed_lane __attribute__((vector_size(32))) = float;
 using loose_summed_lane __attribute__((vector_size(32), aligned(4))) = float;
 constexpr std::size_t summed_at_once = 8;
 
+// (g++ 12 would convert halves of a vector and join them.)
+[[gnu::always_inline]] inline void widen_eight(const float* x, sum_lane& to) {
+#if defined(__AVX512F__)
+    to = reinterpret_cast<sum_lane>(_mm512_maskz_cvtps_pd(0xff, _mm256_loadu_ps(x)));
+#else
+    const summed_lane few = *reinterpret_cast<const loose_summed_lane*>(x);
+    to = __builtin_convertvector(few, sum_lane);
+#endif
+}
+// Fewer than eight numbers. What the others are, clear_beyond changes to 0.
+[[gnu::always_inline]] inline void widen_some(const float* x, std::size_t count, sum_lane& to) {
+#if defined(__AVX2__)
+    static const int all[16] = {-1, -1, -1, -1, -1, -1, -1, -1};
+    const __m256i which = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(all + (summed_at_once - count)));
+    const summed_lane few = reinterpret_cast<summed_lane>(_mm256_maskload_ps(x, which));
+    to = __builtin_convertvector(few, sum_lane);
+#else
+    float few[summed_at_once] = {};
+    for (std::size_t k = 0; k < count; ++k) few[k] = x[k];
+    widen_eight(few, to);
+#endif
+}
+[[gnu::always_inline]] inline void clear_beyond(std::size_t count, sum_lane& to) {
+    using bits __attribute__((vector_size(64))) = long long;
+    static const long long all[16] = {-1, -1, -1, -1, -1, -1, -1, -1};
+    using loose_bits __attribute__((vector_size(64), aligned(8))) = long long;
+    const bits which = *reinterpret_cast<const loose_bits*>(all + (summed_at_once - count));
+    to = reinterpret_cast<sum_lane>(reinterpret_cast<bits>(to) & which);
+}
+
 // --- what is done with each number ---------------------------------------------------------------------------------
 
 struct own_number {
@@ -45,16 +75,24 @@ double sum_of_row(const float* x, std::size_t count, double centre) noexcept {
     std::size_t i = 0;
     for (; i + 4 * summed_at_once <= count; i += 4 * summed_at_once) {
         for (std::size_t k = 0; k < 4; ++k) {
-            const summed_lane few = *reinterpret_cast<const loose_summed_lane*>(x + i + k * summed_at_once);
-            sum_lane each = __builtin_convertvector(few, sum_lane);
+            sum_lane each;
+            widen_eight(x + i + k * summed_at_once, each);
             Prepared::prepare(each, centre);
             sums[k] += each;
         }
     }
-    for (; i < count; ++i) {
-        double each = static_cast<double>(x[i]);
+    for (; i + summed_at_once <= count; i += summed_at_once) {
+        sum_lane each;
+        widen_eight(x + i, each);
         Prepared::prepare(each, centre);
-        sums[i / summed_at_once % 4][i % summed_at_once] += each;
+        sums[i / summed_at_once % 4] += each;
+    }
+    if (i != count) {
+        sum_lane each;
+        widen_some(x + i, count - i, each);
+        Prepared::prepare(each, centre);
+        clear_beyond(count - i, each);
+        sums[i / summed_at_once % 4] += each;  // 0 changes no sum: none is -0
     }
     const sum_lane all = (sums[0] + sums[1]) + (sums[2] + sums[3]);
     return ((all[0] + all[1]) + (all[2] + all[3])) + ((all[4] + all[5]) + (all[6] + all[7]));
@@ -96,26 +134,65 @@ void exponential_sum_of_columns(const float* x, double* to, const double* centre
 
 // --- extremes ------------------------------------------------------------------------------------------------------
 
+// The largest or the smallest number of each lane so far, and whether there was NaN. (Where the unit has an instruction
+// for it: the compiler needs three.)
+template <bool IsMaximum>
+struct extreme_lanes {
+    number_lane most;
+#if defined(__AVX512F__)
+    __mmask16 odd = 0;
+
+    [[gnu::always_inline]] void take(const number_lane& x) {
+        const __m512 each = reinterpret_cast<__m512>(x), before = reinterpret_cast<__m512>(most);
+        odd = static_cast<__mmask16>(odd | _mm512_cmp_ps_mask(each, each, _CMP_UNORD_Q));
+        most = reinterpret_cast<number_lane>(IsMaximum ? _mm512_maskz_max_ps(0xffff, each, before)
+                                                       : _mm512_maskz_min_ps(0xffff, each, before));
+    }
+    [[gnu::always_inline]] bool has_odd() const { return odd != 0; }
+#else
+    bit_lane odd = {};
+
+    [[gnu::always_inline]] void take(const number_lane& x) {
+        odd |= x != x;
+        most = (IsMaximum ? x > most : x < most) ? x : most;
+    }
+    [[gnu::always_inline]] bool has_odd() const {
+        int made = 0;
+        for (std::size_t k = 0; k < lane_numbers; ++k) made |= odd[k];
+        return made != 0;
+    }
+#endif
+};
+
 template <bool IsMaximum>
 double extreme_of_row(const float* x, std::size_t count, double) noexcept {
-    number_lane most = number_lane{} + x[0];
-    bit_lane odd = {};
-    const auto take = [&](const number_lane& each) __attribute__((always_inline)) {
-        odd |= each != each;
-        most = (IsMaximum ? each > most : each < most) ? each : most;
-    };
-    const std::size_t whole = count / lane_numbers * lane_numbers;
-    for (std::size_t i = 0; i < whole; i += lane_numbers) {
+    constexpr std::size_t side_by_side = 4, together = side_by_side * lane_numbers;
+    extreme_lanes<IsMaximum> all[side_by_side];
+    for (auto& each : all) each.most = number_lane{} + x[0];
+    std::size_t i = 0;
+    for (; i + together <= count; i += together) {
+        for (std::size_t k = 0; k < side_by_side; ++k) {
+            const number_lane each = *reinterpret_cast<const loose_number_lane*>(x + i + k * lane_numbers);
+            all[k].take(each);
+        }
+    }
+    for (; i + lane_numbers <= count; i += lane_numbers) {
         const number_lane each = *reinterpret_cast<const loose_number_lane*>(x + i);
-        take(each);
+        all[0].take(each);
     }
     number_lane rest;
-    rest_of_row(x + whole, count - whole, x[0], rest);
-    take(rest);
-    float made = most[0];
-    for (std::size_t k = 0; k < lane_numbers; ++k) {
-        if (odd[k] != 0) return static_cast<double>(__builtin_nanf(""));
-        made = (IsMaximum ? most[k] > made : most[k] < made) ? most[k] : made;
+    rest_of_row(x + i, count - i, x[0], rest);
+    all[1].take(rest);
+    bool is_odd = false;
+    for (const auto& each : all) is_odd |= each.has_odd();
+    if (is_odd) return static_cast<double>(__builtin_nanf(""));
+    all[0].take(all[2].most);
+    all[1].take(all[3].most);
+    all[0].take(all[1].most);
+    float made = all[0].most[0];
+    for (std::size_t k = 1; k < lane_numbers; ++k) {
+        const float each = all[0].most[k];
+        made = (IsMaximum ? each > made : each < made) ? each : made;
     }
     return static_cast<double>(made);
 }
@@ -264,6 +341,35 @@ void extreme_index_of_columns(const float* x, std::int32_t row, bool is_maximum,
     }
 }
 
+// The first or the last number that is `wanted`, or NaN with IsOdd. There is one.
+template <bool IsOdd>
+[[gnu::always_inline]] inline bool has_number(const float* x, std::size_t count, float wanted) {
+    unsigned found = 0;
+    for (std::size_t k = 0; k < count; ++k) found |= (IsOdd ? x[k] != x[k] : x[k] == wanted) ? 1u : 0u;
+    return found != 0;
+}
+template <bool IsOdd>
+std::size_t place_of_number(const float* x, std::size_t count, float wanted, bool takes_last) {
+    constexpr std::size_t block = 128;
+    std::size_t first = 0, last = count;
+    const auto is_wanted = [&](std::size_t i) { return IsOdd ? x[i] != x[i] : x[i] == wanted; };
+    if (takes_last) {
+        while (last > block && !has_number<IsOdd>(x + last - block, block, wanted)) last -= block;
+        do {
+            --last;
+        } while (last != 0 && !is_wanted(last));
+        return last;
+    }
+    while (first + block < count && !has_number<IsOdd>(x + first, block, wanted)) first += block;
+    while (first + 1 < count && !is_wanted(first)) ++first;
+    return first;
+}
+std::size_t extreme_place_of_row(const float* x, std::size_t count, bool is_maximum, bool takes_last) noexcept {
+    const double most = is_maximum ? extreme_of_row<true>(x, count, 0) : extreme_of_row<false>(x, count, 0);
+    return most != most ? place_of_number<true>(x, count, 0, takes_last)
+                        : place_of_number<false>(x, count, static_cast<float>(most), takes_last);
+}
+
 constexpr row_math row_math_of_this_unit = {
     .sum = {&sum_of_row<own_number>, &sum_of_columns<own_number>},
     .absolute_sum = {&sum_of_row<magnitude_of_number>, &sum_of_columns<magnitude_of_number>},
@@ -277,6 +383,7 @@ constexpr row_math row_math_of_this_unit = {
     .softmax_columns = &softmax_of_columns,
     .turn = &turn_rows,
     .extreme_index = &extreme_index_of_columns,
+    .extreme_place = &extreme_place_of_row,
 };
 
 }  // namespace

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The best element so far and its number, of up to 256 columns at a time. Rows are turned, some elements at a time.
+// Long rows one by one: the extreme, and then where it is. Of others the best element so far and its number, of up to
+// 256 columns at a time; short rows are turned, some elements at a time.
 #include "nn/operators/extreme_index_on_cpu.hpp"
 
 #include <algorithm>
@@ -27,6 +28,12 @@ struct extreme_index_kernel {
     void operator()(std::size_t) const {}  // for a CPU only
 
     void on_host(std::size_t first, std::size_t last) const {
+        if (inner == 1 && (length >= long_row || last - first < few_rows * length)) {
+            for (std::size_t i = first / length; i < last / length; ++i)
+                to[i] = static_cast<std::int64_t>(kernels::row_math_of_this_processor().extreme_place(
+                    x + i * length, length, is_maximum, takes_last));
+            return;
+        }
         for (std::size_t i = first / length, end = last / length; i < end;) {
             std::size_t count = std::min(end - i, row_math::most_columns);
             if (inner != 1) count = std::min(count, inner - i % inner);
@@ -40,6 +47,9 @@ struct extreme_index_kernel {
     }
 
 private:
+    // Rows that are faster one by one than side by side.
+    static constexpr std::size_t long_row = 128, few_rows = 16;
+
     void take(const float* row, std::size_t number, const row_math::extreme_columns& of, std::size_t count) const {
         if (number == 0) {
             std::copy_n(row, count, of.most);
