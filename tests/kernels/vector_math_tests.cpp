@@ -130,12 +130,24 @@ TEST(vector_math, gives_powers_of_any_two_numbers) {
             if (std::isinf(y[i]) && std::isinf(static_cast<float>(exact))) continue;
             ASSERT_LE(std::fabs(static_cast<double>(y[i]) - exact), 1.0 * ulp_at(exact)) << what;
         }
-        // Squares.
-        const std::vector<float> two(a.size(), 2.0f);
-        each->power(a.data(), two.data(), y.data(), y.size());
-        for (std::size_t i = 0; i < y.size(); ++i) {
-            if (!std::isnan(a[i])) {
-                ASSERT_EQ(y[i], a[i] * a[i]);
+        // One exponent for all: exact ones have ways of their own, which they take next to others too.
+        for (const float exponent : {2.0f, 0.5f, 3.0f, -1.0f, 1.0f, 4.0f, -2.0f, -0.5f, 0.0f, 1.5f, 2.2f, -3.0f}) {
+            y.resize(4'000);
+            std::vector<float> same(y.size(), exponent), next(y.size());
+            each->power(a.data(), same.data(), y.data(), y.size());
+            for (std::size_t i = 1; i < same.size(); i += 2) same[i] = 7.25f;
+            each->power(a.data(), same.data(), next.data(), next.size());
+            for (std::size_t i = 0; i < y.size(); ++i) {
+                const double exact = std::pow(static_cast<double>(a[i]), static_cast<double>(exponent));
+                const std::string what = std::to_string(a[i]) + " to the " + std::to_string(exponent);
+                ASSERT_EQ(std::isnan(y[i]), std::isnan(exact)) << what;
+                if (std::isnan(exact)) continue;
+                ASSERT_EQ(std::signbit(y[i]), std::signbit(exact)) << what;
+                if (i % 2 == 0) {
+                    ASSERT_EQ(y[i], next[i]) << what;
+                }
+                if (std::isinf(y[i]) && std::isinf(static_cast<float>(exact))) continue;
+                ASSERT_LE(std::fabs(static_cast<double>(y[i]) - exact), 0.7 * ulp_at(exact)) << what;
             }
         }
     }

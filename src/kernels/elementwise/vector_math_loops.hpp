@@ -164,9 +164,26 @@ void over(const float* x, float* y, std::size_t count) noexcept {
 constexpr std::size_t wide_numbers = lane_bytes / sizeof(double);
 using wide_lane __attribute__((vector_size(lane_bytes))) = double;
 using wide_bits __attribute__((vector_size(lane_bytes))) = long long;
+using half_lane __attribute__((vector_size(lane_bytes / 2))) = float;
 using loose_half_lane __attribute__((vector_size(lane_bytes / 2), aligned(4))) = float;
 constexpr double wide_rounding = 6'755'399'441'055'744;  // 1.5 * 2^52: what is added to it is rounded to a whole number
 constexpr double wide_infinity = __builtin_inf();
+
+// (g++ 12 would convert halves of a vector and join them.)
+[[gnu::always_inline]] inline void widen(const half_lane& from, wide_lane& to) {
+#if defined(__AVX512F__)
+    to = reinterpret_cast<wide_lane>(_mm512_maskz_cvtps_pd(0xff, reinterpret_cast<__m256>(from)));
+#else
+    to = __builtin_convertvector(from, wide_lane);
+#endif
+}
+[[gnu::always_inline]] inline void narrow(const wide_lane& from, half_lane& to) {
+#if defined(__AVX512F__)
+    to = reinterpret_cast<half_lane>(_mm512_maskz_cvtpd_ps(0xff, reinterpret_cast<__m512d>(from)));
+#else
+    to = __builtin_convertvector(from, half_lane);
+#endif
+}
 
 [[gnu::always_inline]] inline void add_wide(wide_lane& sum, const wide_lane& a, const wide_lane& b) {
 #if defined(__AVX512F__)
@@ -206,7 +223,8 @@ template <std::size_t Count>
     to = s * made;
 }
 
-// Of numbers above 0 that are finite and normal: x = 2^n m with m between the roots of 1/2 and of 2.
+// Of numbers above 0 that are finite and normal: x = 2^n m with m between the roots of 1/2 and of 2, so that s^2 in the
+// series above is at most 0.0295, and seven terms are off by less than 2e-12.
 [[gnu::always_inline]] inline void wide_logarithm(const wide_lane& x, wide_lane& to) {
     using wide_unsigned __attribute__((vector_size(lane_bytes))) = unsigned long long;
     constexpr double ln2 = 0.693147180559945309417;
@@ -216,15 +234,18 @@ template <std::size_t Count>
     const wide_lane m = reinterpret_cast<wide_lane>(bits - (distance & exponents));
     const wide_unsigned n = (distance + bias) >> 52;  // and 1024
     const wide_lane whole = reinterpret_cast<wide_lane>(n | two_to_52) - (4'503'599'627'370'496.0 + 1024);
+    constexpr double p[] = {2.0, 2.0 / 3, 2.0 / 5, 2.0 / 7, 2.0 / 9, 2.0 / 11, 2.0 / 13};
     const wide_lane s = (m - 1.0) / (m + 1.0);
-    logarithm_of_quotient(s, to);
+    wide_lane made;
+    series(p, s * s, made);
+    to = s * made;
     add_wide(to, whole, wide_lane{} + ln2);
 }
 
-// exp(x), as exponential() above; beyond 700 it is that of 700, which no f32 number is.
+// exp(x), as exponential() above, off by 7e-12; beyond 700 it is that of 700, which no f32 number is.
 [[gnu::always_inline]] inline void wide_exponential(const wide_lane& x, wide_lane& to) {
-    constexpr double p[] = {1.0,       1.0,         1.0 / 2,      1.0 / 6,       1.0 / 24,        1.0 / 120,
-                            1.0 / 720, 1.0 / 5'040, 1.0 / 40'320, 1.0 / 362'880, 1.0 / 3'628'800, 1.0 / 39'916'800};
+    constexpr double p[] = {1.0,       1.0,       1.0 / 2,     1.0 / 6,      1.0 / 24,
+                            1.0 / 120, 1.0 / 720, 1.0 / 5'040, 1.0 / 40'320, 1.0 / 362'880};
     const wide_lane most = wide_lane{} + 700.0, least = wide_lane{} - 700.0;
     wide_lane limited = x > most ? most : x;  // NaN stays
     limited = limited < least ? least : limited;
@@ -311,37 +332,43 @@ inline float sine_alone(float x) { return __builtin_sinf(x); }
 inline float cosine_alone(float x) { return __builtin_cosf(x); }
 
 [[gnu::always_inline]] inline bool is_any(const wide_bits& of) {
+#if defined(__AVX512F__)
+    return _mm512_test_epi64_mask(reinterpret_cast<__m512i>(of), reinterpret_cast<__m512i>(of)) != 0;
+#elif defined(__AVX2__)
+    return _mm256_movemask_pd(reinterpret_cast<__m256d>(of)) != 0;
+#else
     long long made = 0;
     for (std::size_t k = 0; k < wide_numbers; ++k) made |= of[k];
     return made != 0;
+#endif
 }
 
 // The numbers that a lane says are special are taken one by one.
 template <wide_function Apply, alone_function Alone>
+[[gnu::always_inline]] inline void wide_step(const half_lane& x, half_lane& y) {
+    wide_lane each, made;
+    widen(x, each);
+    wide_bits special = {};
+    Apply(each, made, special);
+    narrow(made, y);
+    if (Alone != &no_function && is_any(special))
+        for (std::size_t k = 0; k < wide_numbers; ++k)
+            if (special[k] != 0) y[k] = Alone(x[k]);
+}
+template <wide_function Apply, alone_function Alone>
 void over_wide(const float* x, float* y, std::size_t count) noexcept {
-    float last[wide_numbers];
-    for (std::size_t i = 0; i < count; i += wide_numbers) {
-        const std::size_t size = count - i < wide_numbers ? count - i : wide_numbers;
-        const float* from = x + i;
-        if (size < wide_numbers) {
-            for (std::size_t k = 0; k < wide_numbers; ++k) last[k] = k < size ? x[i + k] : 1.0f;
-            from = last;
-        }
-        const wide_lane each = __builtin_convertvector(*reinterpret_cast<const loose_half_lane*>(from), wide_lane);
-        wide_lane made;
-        wide_bits special = {};
-        Apply(each, made, special);
-        float results[wide_numbers];
-        *reinterpret_cast<loose_half_lane*>(results) = __builtin_convertvector(made, loose_half_lane);
-        if (Alone != &no_function && is_any(special))
-            for (std::size_t k = 0; k < size; ++k)
-                if (special[k] != 0) results[k] = Alone(from[k]);
-        if (size == wide_numbers) {
-            *reinterpret_cast<loose_half_lane*>(y + i) = *reinterpret_cast<const loose_half_lane*>(results);
-        } else {
-            for (std::size_t k = 0; k < size; ++k) y[i + k] = results[k];
-        }
+    std::size_t i = 0;
+    for (; i + wide_numbers <= count; i += wide_numbers) {
+        const half_lane each = *reinterpret_cast<const loose_half_lane*>(x + i);
+        half_lane made;
+        wide_step<Apply, Alone>(each, made);
+        *reinterpret_cast<loose_half_lane*>(y + i) = made;
     }
+    if (i == count) return;
+    half_lane last = half_lane{} + 1.0f, made;
+    for (std::size_t k = 0; k < count - i; ++k) last[k] = x[i + k];
+    wide_step<Apply, Alone>(last, made);
+    for (std::size_t k = 0; k < count - i; ++k) y[i + k] = made[k];
 }
 
 // exp(b log |a|), with the sign of a where b is odd; NaN for a below 0 where b is no whole number. Zeros, infinities
@@ -363,30 +390,76 @@ void over_wide(const float* x, float* y, std::size_t count) noexcept {
     to = a < 0.0 ? of_negative : made;
 }
 
-void power_of_each(const float* a, const float* b, float* y, std::size_t count) noexcept {
-    bool is_square = true;
-    for (std::size_t i = 0; i < count; ++i) is_square &= b[i] == 2.0f;
-    if (is_square) {
-        for (std::size_t i = 0; i < count; ++i) y[i] = a[i] * a[i];
-        return;
-    }
-    float some_a[wide_numbers], some_b[wide_numbers], results[wide_numbers];
-    for (std::size_t i = 0; i < count; i += wide_numbers) {
-        const std::size_t size = count - i < wide_numbers ? count - i : wide_numbers;
+// Exponents that networks have as constants: in f64 where f32 would round twice. False: another one. (Of -0 and of
+// -infinity, pow gives other roots than sqrt.)
+bool power_of_one_exponent(const float* a, float exponent, float* y, std::size_t count) noexcept {
+    constexpr float infinity = __builtin_inff();
+    const auto each = [&](const auto& function) __attribute__((always_inline)) {
+        for (std::size_t i = 0; i < count; ++i) y[i] = static_cast<float>(function(a[i]));
+        return true;
+    };
+    if (exponent == 1.0f) return each([](float x) { return x; });
+    if (exponent == 2.0f) return each([](float x) { return x * x; });
+    if (exponent == -1.0f) return each([](float x) { return 1 / x; });
+    if (exponent == 0.5f) return each([](float x) { return __builtin_sqrtf((x == -infinity ? infinity : x) + 0.0f); });
+    if (exponent == 3.0f) return each([](double x) { return x * x * x; });
+    if (exponent == 4.0f) return each([](double x) { return (x * x) * (x * x); });
+    if (exponent == -2.0f) return each([](double x) { return 1 / (x * x); });
+    if (exponent == -0.5f)
+        return each([](double x) { return 1 / __builtin_sqrt((x == -wide_infinity ? wide_infinity : x) + 0.0); });
+    return false;
+}
+
+// Those exponents here too where others are next to them: what an element gives does not depend on its neighbours.
+template <bool HasOthers>
+[[gnu::always_inline]] inline void power_step(const half_lane& a, const half_lane& b, half_lane& y) {
+    wide_lane wide_a, wide_b, made, size_of_b;
+    widen(a, wide_a);
+    widen(b, wide_b);
+    wide_bits special = {};
+    power_lane(wide_a, wide_b, made, special);
+    narrow(made, y);
+    if (is_any(special))
+        for (std::size_t k = 0; k < wide_numbers; ++k)
+            if (special[k] != 0) y[k] = __builtin_powf(a[k], b[k]);
+    if constexpr (HasOthers) {
+        wide_magnitude(wide_b, size_of_b);
+        const wide_lane twice = wide_b + wide_b;
+        const wide_bits may_be = (size_of_b <= 4.0) & ((twice + wide_rounding) - wide_rounding == twice);
+        if (!is_any(may_be)) return;
         for (std::size_t k = 0; k < wide_numbers; ++k) {
-            some_a[k] = k < size ? a[i + k] : 1.0f;
-            some_b[k] = k < size ? b[i + k] : 1.0f;
+            const float one = a[k];
+            float power = y[k];
+            if (may_be[k] != 0 && power_of_one_exponent(&one, b[k], &power, 1)) y[k] = power;
         }
-        wide_lane made;
-        wide_bits special = {};
-        power_lane(__builtin_convertvector(*reinterpret_cast<const loose_half_lane*>(some_a), wide_lane),
-                   __builtin_convertvector(*reinterpret_cast<const loose_half_lane*>(some_b), wide_lane), made,
-                   special);
-        *reinterpret_cast<loose_half_lane*>(results) = __builtin_convertvector(made, loose_half_lane);
-        const bool has_special = is_any(special);
-        for (std::size_t k = 0; k < size; ++k)
-            y[i + k] = has_special && special[k] != 0 ? __builtin_powf(some_a[k], some_b[k]) : results[k];
     }
+}
+
+template <bool HasOthers>
+void power_by_steps(const float* a, const float* b, float* y, std::size_t count) noexcept {
+    std::size_t i = 0;
+    for (; i + wide_numbers <= count; i += wide_numbers) {
+        const half_lane some_a = *reinterpret_cast<const loose_half_lane*>(a + i),
+                        some_b = *reinterpret_cast<const loose_half_lane*>(b + i);
+        half_lane made;
+        power_step<HasOthers>(some_a, some_b, made);
+        *reinterpret_cast<loose_half_lane*>(y + i) = made;
+    }
+    if (i == count) return;
+    half_lane last_a = half_lane{} + 1.0f, last_b = last_a, made;
+    for (std::size_t k = 0; k < count - i; ++k) {
+        last_a[k] = a[i + k];
+        last_b[k] = b[i + k];
+    }
+    power_step<HasOthers>(last_a, last_b, made);
+    for (std::size_t k = 0; k < count - i; ++k) y[i + k] = made[k];
+}
+
+void power_of_each(const float* a, const float* b, float* y, std::size_t count) noexcept {
+    unsigned others = 0;
+    for (std::size_t i = 0; i < count; ++i) others |= b[i] == b[0] ? 0u : 1u;
+    if (others != 0) return power_by_steps<true>(a, b, y, count);
+    if (count != 0 && !power_of_one_exponent(a, b[0], y, count)) power_by_steps<false>(a, b, y, count);
 }
 
 // --- softmax -----------------------------------------------------------------------------------------------------

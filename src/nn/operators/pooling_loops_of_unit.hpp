@@ -51,38 +51,23 @@ namespace {
     for (std::size_t k = 0; k < count; ++k) y[k] = from[k];
 #endif
 }
-// (g++ 12 would convert halves of a vector and join them.)
-using half_lane __attribute__((vector_size(kernels::lane_bytes / 2))) = float;
-[[gnu::always_inline]] inline void widen(const half_lane& from, kernels::wide_lane& to) {
-#if defined(__AVX512F__)
-    to = reinterpret_cast<kernels::wide_lane>(_mm512_maskz_cvtps_pd(0xff, reinterpret_cast<__m256>(from)));
-#else
-    to = __builtin_convertvector(from, kernels::wide_lane);
-#endif
-}
-[[gnu::always_inline]] inline void narrow(const kernels::wide_lane& from, half_lane& to) {
-#if defined(__AVX512F__)
-    to = reinterpret_cast<half_lane>(_mm512_maskz_cvtpd_ps(0xff, reinterpret_cast<__m512d>(from)));
-#else
-    to = __builtin_convertvector(from, half_lane);
-#endif
-}
 // The same for lanes of f64; the others are 0.
 [[gnu::always_inline]] inline void load_some(const float* x, std::size_t count, kernels::wide_lane& to) {
 #if defined(__AVX512F__)
-    const auto made = reinterpret_cast<half_lane>(_mm256_maskz_loadu_ps(static_cast<__mmask8>((1u << count) - 1), x));
+    const auto made =
+        reinterpret_cast<kernels::half_lane>(_mm256_maskz_loadu_ps(static_cast<__mmask8>((1u << count) - 1), x));
 #elif defined(__AVX2__)
-    const auto made = reinterpret_cast<half_lane>(
+    const auto made = reinterpret_cast<kernels::half_lane>(
         _mm_maskload_ps(x, _mm_loadu_si128(reinterpret_cast<const __m128i*>(mask_of(count)))));
 #else
-    half_lane made = {};
+    kernels::half_lane made = {};
     for (std::size_t k = 0; k < count; ++k) made[k] = x[k];
 #endif
-    widen(made, to);
+    kernels::widen(made, to);
 }
 [[gnu::always_inline]] inline void store_some(const kernels::wide_lane& from, std::size_t count, float* y) {
-    half_lane made;
-    narrow(from, made);
+    kernels::half_lane made;
+    kernels::narrow(from, made);
 #if defined(__AVX512F__)
     _mm256_mask_storeu_ps(y, static_cast<__mmask8>((1u << count) - 1), reinterpret_cast<__m256>(made));
 #elif defined(__AVX2__)
@@ -129,8 +114,8 @@ struct sum_of {
     static constexpr bool may_overlap = false;
 
     [[gnu::always_inline]] static void load(const float* x, lane& to) {
-        const half_lane each = *reinterpret_cast<const kernels::loose_half_lane*>(x);
-        widen(each, to);
+        const kernels::half_lane each = *reinterpret_cast<const kernels::loose_half_lane*>(x);
+        kernels::widen(each, to);
     }
     [[gnu::always_inline]] static void load_few(const float* x, std::size_t count, lane& to) {
         load_some(x, count, to);
@@ -400,8 +385,8 @@ struct give_mean {
         const kernels::wide_lane here = *reinterpret_cast<const sum_of::loose_lane*>(factors + o);
         const kernels::wide_lane made = sums * (here * factor);
         if (left >= sum_of::numbers) {
-            half_lane given;
-            narrow(made, given);
+            kernels::half_lane given;
+            kernels::narrow(made, given);
             *reinterpret_cast<kernels::loose_half_lane*>(to) = given;
         } else {
             store_some(made, left, to);
