@@ -290,20 +290,6 @@ TEST(grpc, a_message_that_is_too_long_and_memory_that_is_in_use_are_refused) {
     budget->give(9'990);
 }
 
-// A message of a few bytes could become gigabytes.
-TEST(grpc, compressed_messages_are_refused) {
-    const grpc_server server;
-    for (const grpc_compression_algorithm each : {GRPC_COMPRESS_GZIP, GRPC_COMPRESS_DEFLATE}) {
-        grpc::ClientContext context;
-        context.set_compression_algorithm(each);
-        ModelInferRequest request = row(1);
-        request.set_id(std::string(1 << 16, 'a'));
-        ModelInferResponse got;
-        EXPECT_EQ(server.stub->ModelInfer(&context, request, &got).error_code(), grpc::StatusCode::UNIMPLEMENTED);
-    }
-    EXPECT_TRUE(server.infer(row(1)).ok());
-}
-
 // 64 KiB on its way, and some megabytes where all of it is parsed before it is looked at: the model has one input.
 TEST(grpc, a_message_of_many_small_parts_takes_no_more_than_it_has) {
     ModelInferRequest request = row(1);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "serve/http/unpack_body.hpp"
+#include "serve/unpack_body.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

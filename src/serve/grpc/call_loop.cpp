@@ -65,11 +65,11 @@ void call_loop::ask_for_missing() noexcept {
     }
 }
 
-// Waits for an event, unless models wait for this thread.
+// Waits for an event, unless models or pieces wait for this thread.
 grpc::CompletionQueue::NextStatus call_loop::next(void*& tag, bool& is_done) {
     using clock = std::chrono::steady_clock;
     const auto look = [&] { return queue_->AsyncNext(&tag, &is_done, ::gpr_inf_past(GPR_CLOCK_MONOTONIC)); };
-    if (!soon_.empty()) return look();
+    if (has_more()) return look();
     if (spin_time_.count() != 0) {
         const auto sleeps_at = clock::now() + spin_time_;
         do {
@@ -88,7 +88,7 @@ void call_loop::run() {
     void* tag = nullptr;
     bool is_done = false;
     for (int events = 0;;) {
-        const bool waits = soon_.empty();
+        const bool waits = !has_more();
         const status found = next(tag, is_done);
         if (found == status::GOT_EVENT) {
             static_cast<call_event*>(tag)->happen(is_done);
@@ -97,6 +97,7 @@ void call_loop::run() {
         }
         events = 0;
         run_models();
+        run_pieces();
         ask_for_missing();
         if (found == status::SHUTDOWN) return;
     }
@@ -106,6 +107,11 @@ void call_loop::run_models() {
     running_.swap(soon_);
     for (const auto& each : running_) each->run_waiting();
     running_.clear();
+}
+
+// One of each.
+void call_loop::run_pieces() {
+    std::erase_if(pieces_, [](const std::function<bool()>& each) { return each(); });
 }
 
 }  // namespace sluice::serve

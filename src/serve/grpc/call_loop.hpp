@@ -8,6 +8,7 @@
 #include <atomic>
 #include <chrono>
 #include <cstddef>
+#include <functional>
 #include <memory>
 #include <thread>
 #include <utility>
@@ -90,6 +91,10 @@ public:
     // which came together are in it together. It waits for no more than some hundred. Throws std::bad_alloc.
     void run_soon(std::shared_ptr<served_model> model) override { soon_.push_back(std::move(model)); }
 
+    // On the loop's thread: calls `piece` between events, until it gives true. Then long work holds up no other call.
+    // `piece` throws nothing, and does not call this. Throws std::bad_alloc.
+    void run_in_pieces(std::function<bool()> piece) { pieces_.push_back(std::move(piece)); }
+
 private:
     // Calls that are not waited for, because there was no memory. They count as calls, so that the queue stays.
     struct missing_calls {
@@ -101,12 +106,15 @@ private:
     void ask_for_missing() noexcept;
     void run();
     void run_models();
+    void run_pieces();
+    bool has_more() const noexcept { return !soon_.empty() || !pieces_.empty(); }
 
     const std::unique_ptr<grpc::ServerCompletionQueue> queue_;
     answer_watch& answers_;
     const std::chrono::microseconds spin_time_;
     std::vector<std::shared_ptr<served_model>> soon_, running_;  // keep their memory
-    std::vector<missing_calls> missing_;                         // has room for all sources
+    std::vector<std::function<bool()>> pieces_;
+    std::vector<missing_calls> missing_;  // has room for all sources
     std::atomic<std::size_t> calls_{0};
     std::atomic<bool> is_ending_{false};
     std::thread thread_;

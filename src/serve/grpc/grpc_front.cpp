@@ -17,6 +17,7 @@
 #include <utility>
 
 #include "serve/grpc/call_loop.hpp"
+#include "serve/grpc/compressed_message.hpp"
 #include "serve/grpc/health.hpp"
 #include "serve/grpc/listener.hpp"
 #include "serve/grpc/service.hpp"
@@ -71,9 +72,7 @@ public:
         builder.SetMaxReceiveMessageSize(
             static_cast<int>(std::min<std::size_t>(options.message_bytes, std::numeric_limits<int>::max())));
         builder.SetMaxSendMessageSize(-1);
-        // gRPC decompresses a message as a whole before it compares its length with the limit.
-        builder.SetCompressionAlgorithmSupportStatus(GRPC_COMPRESS_DEFLATE, false);
-        builder.SetCompressionAlgorithmSupportStatus(GRPC_COMPRESS_GZIP, false);
+        accept_compressed(builder);
         builder.SetResourceQuota(
             grpc::ResourceQuota("sluice").Resize(std::max(state_->options.budget->most_bytes(), least_buffer_bytes)));
         builder.AddChannelArgument(GRPC_ARG_MAX_CONCURRENT_STREAMS, most_calls);

@@ -3,8 +3,10 @@
 
 #include <algorithm>
 #include <span>
+#include <string_view>
 #include <utility>
 
+#include "serve/grpc/compressed_message.hpp"
 #include "serve/grpc/infer_answer.hpp"
 #include "serve/grpc/status.hpp"
 #include "serve/request_checks.hpp"
@@ -13,6 +15,8 @@ namespace sluice::serve {
 namespace {
 
 constexpr std::chrono::hours longest_wait{1};
+
+[[noreturn]] void refuse_unreadable() { throw refusal(refusal_kind::failed, "the message cannot be read"); }
 
 }  // namespace
 
@@ -30,22 +34,67 @@ infer_task::~infer_task() {
     --state_->in_flight;
 }
 
-void infer_task::begin(const std::shared_ptr<infer_task>& self, grpc::ByteBuffer& message,
-                       lent_thread& thread) noexcept {
+void infer_task::begin(const std::shared_ptr<infer_task>& self, grpc::ByteBuffer& message, call_loop& thread) noexcept {
     record_.emplace(*state_, context_, method_);
     ++state_->in_flight;
     try {
-        read_head(message);
-        if (state_->models.is_draining())
-            throw refusal(refusal_kind::unavailable, "the server ends and takes no more requests");
-        submit(self, thread);
+        if (const content_coding coding = coding_of(message); coding != content_coding::identity) {
+            charge(message.Length());
+            if (!message.DumpToSingleSlice(&bytes_).ok()) refuse_unreadable();
+            message.Clear();
+            if (!unpack_in_pieces(self, coding, thread)) return;
+        } else {
+            read_head(message);
+            submit(self, thread);
+        }
     } catch (const std::exception& failure) {
         message.Clear();
         refuse(refusal_of(failure));
     }
+    has_begun_ = true;
+}
+
+void infer_task::charge(std::size_t bytes) {
+    if (!state_->options.budget->take(bytes))
+        throw refusal(refusal_kind::unavailable, "the memory for requests is in use");
+    charged_ += bytes;
+}
+
+// A short message is there after the first piece. False: it is not yet.
+bool infer_task::unpack_in_pieces(const std::shared_ptr<infer_task>& self, content_coding coding, call_loop& thread) {
+    const std::string_view packed(reinterpret_cast<const char*>(bytes_.begin()), bytes_.size());
+    unpacker_.emplace(packed, coding, state_->options.message_bytes, [this](std::size_t bytes) { charge(bytes); });
+    if (unpack(self, thread)) return true;
+    thread.run_in_pieces([self, &thread] {
+        if (!self->unpack(self, thread)) return false;
+        self->has_begun_ = true;
+        self->begins_late();
+        return true;
+    });
+    return false;
+}
+
+// True: all is there, and the request is submitted or refused.
+bool infer_task::unpack(const std::shared_ptr<infer_task>& self, call_loop& thread) noexcept {
+    try {
+        if (!is_wanted()) throw refusal(refusal_kind::cancelled, "the client has gone; its message was not unpacked");
+        if (!unpacker_->step()) return false;
+        unpacked_ = unpacker_->take();
+        unpacker_.reset();
+        state_->options.budget->give(bytes_.size());
+        charged_ -= bytes_.size();
+        bytes_ = {};
+        head_ = read_infer_head(message());
+        submit(self, thread);
+    } catch (const std::exception& failure) {
+        unpacker_.reset();
+        refuse(refusal_of(failure));
+    }
+    return true;
 }
 
 std::span<const std::byte> infer_task::message() const noexcept {
+    if (!unpacked_.empty()) return std::as_bytes(std::span(unpacked_));
     return std::as_bytes(std::span(bytes_.begin(), bytes_.size()));
 }
 
@@ -53,18 +102,17 @@ std::span<const std::byte> infer_task::message() const noexcept {
 void infer_task::read_head(grpc::ByteBuffer& message) {
     const bool is_whole = !message.Valid() || message.TrySingleSlice(&bytes_).ok();
     if (is_whole) head_ = read_infer_head(this->message());  // takes no memory
-    const std::size_t bytes = message.Length();
-    if (!state_->options.budget->take(bytes))
-        throw refusal(refusal_kind::unavailable, "the memory for requests is in use");
-    charged_ = bytes;
+    charge(message.Length());
     if (!is_whole) {
-        if (!message.DumpToSingleSlice(&bytes_).ok()) throw refusal(refusal_kind::failed, "the message cannot be read");
+        if (!message.DumpToSingleSlice(&bytes_).ok()) refuse_unreadable();
         head_ = read_infer_head(this->message());
     }
     message.Clear();
 }
 
 void infer_task::submit(const std::shared_ptr<infer_task>& self, lent_thread& thread) {
+    if (state_->models.is_draining())
+        throw refusal(refusal_kind::unavailable, "the server ends and takes no more requests");
     const shared_memory_access shared_memory{state_->options.shared_memory, state_->options.budget};
     // Where the model is replaced meanwhile, the request is read again for its successor.
     while (true) {

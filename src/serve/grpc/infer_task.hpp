@@ -8,16 +8,20 @@
 #include <grpcpp/support/slice.h>
 #include <grpcpp/support/status.h>
 
+#include <atomic>
 #include <chrono>
 #include <cstddef>
 #include <memory>
 #include <optional>
 #include <span>
+#include <string>
 #include <string_view>
 
+#include "serve/grpc/call_loop.hpp"
 #include "serve/grpc/call_record.hpp"
 #include "serve/grpc/grpc_state.hpp"
 #include "serve/grpc/infer_message.hpp"
+#include "serve/unpack_body.hpp"
 #include "sluice/serve/infer_call.hpp"
 #include "sluice/serve/refusal.hpp"
 
@@ -30,8 +34,10 @@ public:
     ~infer_task() override;
 
     // Answers or refuses the request now or later. `self` is this. `message` is empty when it returns. `thread` is this
-    // thread; it computes the batch where it is short.
-    void begin(const std::shared_ptr<infer_task>& self, grpc::ByteBuffer& message, lent_thread& thread) noexcept;
+    // thread; it unpacks a message that is compressed, and computes the batch where it is short.
+    void begin(const std::shared_ptr<infer_task>& self, grpc::ByteBuffer& message, call_loop& thread) noexcept;
+    // It is in a queue, or refused: not where its message is still being unpacked. On any thread.
+    bool has_begun() const noexcept { return has_begun_; }
 
     void answer(std::span<const tensor_view> outputs) noexcept final;
     void refuse(const refusal& why) noexcept final;
@@ -44,13 +50,18 @@ protected:
     virtual bool has_left() const noexcept = 0;  // the client
     // `answer` is the message for the client, or `why` says why there is none. Called once, on any thread.
     virtual void done(grpc::Status status, grpc::Slice answer, const refusal* why) noexcept = 0;
+    // has_begun() is true now, and was not when begin() returned. On the thread of begin().
+    virtual void begins_late() noexcept {}
 
     std::string_view id() const noexcept { return head_.id; }  // valid as long as this
     grpc_state& state() const noexcept { return *state_; }
 
 private:
     std::span<const std::byte> message() const noexcept;
+    void charge(std::size_t bytes);
     void read_head(grpc::ByteBuffer& message);
+    bool unpack_in_pieces(const std::shared_ptr<infer_task>& self, content_coding coding, call_loop& thread);
+    bool unpack(const std::shared_ptr<infer_task>& self, call_loop& thread) noexcept;
     void submit(const std::shared_ptr<infer_task>& self, lent_thread& thread);
     void end(grpc::Status status, grpc::Slice answer, const refusal* why) noexcept;
     bool is_over() const noexcept;
@@ -62,7 +73,10 @@ private:
     std::optional<call_record> record_;  // from begin() on
     const std::chrono::system_clock::time_point deadline_;
     std::size_t charged_ = 0;
-    grpc::Slice bytes_;  // of the message
+    grpc::Slice bytes_;                      // of the message
+    std::string unpacked_;                   // of a message that was compressed, in the place of `bytes_`
+    std::optional<body_unpacker> unpacker_;  // of `bytes_`
+    std::atomic<bool> has_begun_{false};
     infer_head head_;
     infer_message request_;
     std::shared_ptr<served_model> model_;

@@ -4,7 +4,9 @@
 #include <grpcpp/support/slice.h>
 
 #include <string>
+#include <string_view>
 
+#include "serve/grpc/compressed_message.hpp"
 #include "serve/request_checks.hpp"
 #include "sluice/serve/refusal.hpp"
 
@@ -22,9 +24,14 @@ small_message::small_message(request_budget& budget, std::size_t size) : budget_
         refuse_request("the message has " + std::to_string(size) + " bytes; one of this call has at most " +
                        std::to_string(most_bytes));
     }
-    if (!budget_.take(size * times_parsed))
+    charge(size);
+}
+
+// What this many bytes become when they are parsed.
+void small_message::charge(std::size_t bytes) {
+    if (!budget_.take(bytes * times_parsed))
         throw refusal(refusal_kind::unavailable, "the memory for requests is in use");
-    charged_ = size * times_parsed;
+    charged_ += bytes * times_parsed;
 }
 
 // What is charged is given back where this throws, too: the other constructor is done by then.
@@ -32,7 +39,15 @@ small_message::small_message(request_budget& budget, const grpc::ByteBuffer& fro
     : small_message(budget, from.Length()) {
     grpc::Slice whole;
     const bool is_there = !from.Valid() || from.TrySingleSlice(&whole).ok() || from.DumpToSingleSlice(&whole).ok();
-    if (!is_there || !to.ParseFromArray(whole.begin(), static_cast<int>(whole.size())))
+    std::string_view text(reinterpret_cast<const char*>(whole.begin()), whole.size());
+    std::string unpacked;
+    if (const content_coding coding = coding_of(from); coding != content_coding::identity) {
+        body_unpacker unpacker(text, coding, most_bytes, [this](std::size_t bytes) { charge(bytes); });
+        while (!unpacker.step()) {
+        }
+        text = unpacked = unpacker.take();
+    }
+    if (!is_there || !to.ParseFromArray(text.data(), static_cast<int>(text.size())))
         refuse_request("the message is no " + to.GetTypeName());
 }
 

@@ -16,8 +16,9 @@ class small_message {
 public:
     static constexpr std::size_t most_bytes = 1 << 20;  // of one on its way
 
-    // Parses `from` into `to`. Throws refusal: bad_request for a message that is longer, or no such message, and
-    // unavailable where the memory for requests is in use.
+    // Parses `from`, which may be compressed, into `to`. Throws refusal: bad_request for a message that is longer, or
+    // no such message, too_large for one that would become longer, and unavailable where the memory for requests is in
+    // use.
     small_message(request_budget& budget, const grpc::ByteBuffer& from, google::protobuf::MessageLite& to);
     small_message(const small_message&) = delete;  // it counts once
     small_message& operator=(const small_message&) = delete;
@@ -25,6 +26,7 @@ public:
 
 private:
     small_message(request_budget& budget, std::size_t size);
+    void charge(std::size_t bytes);
 
     request_budget& budget_;
     std::size_t charged_ = 0;

@@ -24,6 +24,7 @@ public:
 
 private:
     bool has_left() const noexcept override { return stream_->is_cancelled(); }
+    void begins_late() noexcept override { stream_->go_on(); }
 
     void done(grpc::Status status, grpc::Slice answer, const refusal* why) noexcept override {
         try {
@@ -140,7 +141,8 @@ void stream_reactor::write_done(bool) noexcept {  // where it is not sent, the c
 void stream_reactor::go_on() noexcept {
     std::unique_lock lock(mutex_);
     while (!is_finished_) {
-        const bool reads = !is_reading_ && !has_all_ && !ends_ && !lacks_memory_ && open_ < most_open;
+        const bool has_begun = last_open_ == nullptr || last_open_->has_begun();  // the next one comes after it
+        const bool reads = !is_reading_ && has_begun && !has_all_ && !ends_ && !lacks_memory_ && open_ < most_open;
         const bool is_next = !is_writing_ && first_open_ != nullptr && first_open_->is_answered;
         const bool writes = is_next && first_open_->is_written;
         if (is_next && !writes) {

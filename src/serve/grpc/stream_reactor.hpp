@@ -39,6 +39,8 @@ public:
     // Without `is_written` there is no answer, for want of memory.
     void answered(stream_task& task, bool is_written) noexcept;
     bool is_cancelled() const noexcept { return is_cancelled_; }
+    // Begins what can be done next.
+    void go_on() noexcept;
 
     void read_done(bool is_there) noexcept override;
     void write_done(bool is_sent) noexcept override;
@@ -48,7 +50,6 @@ private:
     void read() noexcept;
     void add_open(std::shared_ptr<stream_task> task) noexcept;
     std::shared_ptr<stream_task> remove_open() noexcept;
-    void go_on() noexcept;
 
     const std::shared_ptr<grpc_state> state_;
     stream_call& call_;  // until it is finished

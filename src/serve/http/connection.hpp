@@ -28,7 +28,7 @@
 #include "serve/http/message.hpp"
 #include "serve/http/reply.hpp"
 #include "serve/http/routes.hpp"
-#include "serve/http/unpack_body.hpp"
+#include "serve/unpack_body.hpp"
 #include "sluice/serve/infer_call.hpp"
 #include "sluice/serve/served_model.hpp"
 #include "sluice/serve/trace_context.hpp"

@@ -10,7 +10,7 @@
 #include <string_view>
 
 #include "serve/budget_share.hpp"
-#include "serve/http/unpack_body.hpp"
+#include "serve/unpack_body.hpp"
 
 namespace sluice::serve {
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Bodies of requests that are compressed (Content-Encoding: gzip, deflate).
+// Requests that are compressed: bodies of HTTP (Content-Encoding: gzip, deflate) and messages of gRPC (grpc-encoding).
 #pragma once
 
 #include <cstddef>

@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 // Built without zlib.
-#include <boost/beast/core/string.hpp>
+#include <strings.h>
 
-#include "serve/http/unpack_body.hpp"
+#include "serve/unpack_body.hpp"
 #include "sluice/serve/refusal.hpp"
 
 namespace sluice::serve {
 
 content_coding content_coding_of(std::string_view value) noexcept {
-    return boost::beast::iequals(boost::beast::string_view(value.data(), value.size()), "identity")
-               ? content_coding::identity
-               : content_coding::other;
+    constexpr std::string_view none = "identity";
+    const bool is_none = value.size() == none.size() && ::strncasecmp(value.data(), none.data(), none.size()) == 0;
+    return is_none ? content_coding::identity : content_coding::other;
 }
 std::string known_content_codings() { return "none: this server was built without zlib"; }
 bool can_unpack(content_coding coding) noexcept { return coding == content_coding::identity; }

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "serve/http/unpack_body.hpp"
+#include "serve/unpack_body.hpp"
 
+#include <strings.h>
 #include <zlib.h>
 
 #include <algorithm>
-#include <boost/beast/core/string.hpp>
 #include <new>
 #include <utility>
 
@@ -26,18 +26,18 @@ int format_of(std::string_view body, content_coding coding) noexcept {
 
 [[noreturn]] void refuse_damaged() {
     throw refusal(refusal_kind::bad_request,
-                  "the body is not what its Content-Encoding says: it is damaged, or ends "
-                  "before its last byte");
+                  "the body is not compressed as it says: it is damaged, or ends before its last byte");
 }
 
 }  // namespace
 
 content_coding content_coding_of(std::string_view value) noexcept {
-    const boost::beast::string_view its(value.data(), value.size());
-    using boost::beast::iequals;
-    if (iequals(its, "identity")) return content_coding::identity;
-    if (iequals(its, "gzip") || iequals(its, "x-gzip")) return content_coding::gzip;
-    return iequals(its, "deflate") ? content_coding::deflate : content_coding::other;
+    const auto is = [value](std::string_view word) {
+        return value.size() == word.size() && ::strncasecmp(value.data(), word.data(), word.size()) == 0;
+    };
+    if (is("identity")) return content_coding::identity;
+    if (is("gzip") || is("x-gzip")) return content_coding::gzip;
+    return is("deflate") ? content_coding::deflate : content_coding::other;
 }
 
 std::string known_content_codings() { return "gzip and deflate"; }
