@@ -64,6 +64,11 @@ void add_serve_limits(CLI::App& app, serve_options& options) {
         ->check(CLI::Range(0, 24 * 3600));
     add_count("--max-run-memory", "Bytes of the values that a run of a model has at a time; more is refused",
               options.most_run_bytes, std::size_t{1} << 44);
+    app.add_option("--kept-memory", options.kept_bytes,
+                   "Bytes that a network keeps between runs of different shapes, where its configuration says nothing")
+        ->type_name("COUNT")
+        ->capture_default_str()
+        ->check(CLI::Range(std::size_t{0}, std::size_t{1} << 40));
     add_time(app, "--header-timeout", "Time in which a request's header must arrive", http.header_time);
     add_time(app, "--body-timeout", "Time in which its body must arrive", http.body_time);
     add_time(app, "--idle-timeout", "Time between two requests of a connection", http.idle_time);

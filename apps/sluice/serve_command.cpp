@@ -133,6 +133,7 @@ std::unique_ptr<serve::engine> make_network_engine(const serve_options& options)
         made.device = options.device;
         made.machine.cuda = options.opens_gpu_memory || !options.device.starts_with("cpu");
         made.most_run_bytes = options.most_run_bytes;
+        made.kept_bytes = options.kept_bytes;
         made.links = links_of(options.follows_links);
         return std::make_unique<serve::network_engine>(std::move(made));
     };

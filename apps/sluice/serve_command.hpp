@@ -11,6 +11,7 @@
 #include <string>
 #include <vector>
 
+#include "sluice/nn/kept_limit.hpp"
 #include "sluice/serve/engine.hpp"
 #include "sluice/serve/http_front.hpp"
 
@@ -28,9 +29,10 @@ struct serve_options {
     bool lets_load = false;                   // repository_control also where other machines may reach the server
     std::string user;  // that the process becomes when the HTTP port is bound; empty: it stays who it is
     std::size_t drain_seconds = 30;
-    std::size_t trim_seconds = 10;                      // without a request, until memory goes back; 0: never
-    bool follows_links = false;                         // out of the repository, and to external data
-    std::size_t most_run_bytes = std::size_t{1} << 30;  // of the values of a run
+    std::size_t trim_seconds = 10;                           // without a request, until memory goes back; 0: never
+    bool follows_links = false;                              // out of the repository, and to external data
+    std::size_t most_run_bytes = std::size_t{1} << 30;       // of the values of a run
+    std::size_t kept_bytes = nn::kept_limit::default_bytes;  // of each network, between runs
     int compute_nice = 0;  // of the threads that compute, more than of those that take requests
     bool log_as_json = false;
 };

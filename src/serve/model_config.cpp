@@ -205,6 +205,8 @@ private:
              if (!named) refuse(key, "accepted are f32, bf16, f16 and int8");
              to_.precision = *named;
          }},
+        {"kept_bytes",
+         [this](const std::string& key, const json& v) { to_.kept_bytes = number(key, v, 0, std::size_t{1} << 40); }},
         {"resident",
          [this](const std::string& key, const json& v) {
              if (!v.is_boolean()) refuse(key, "accepted are true and false");

@@ -17,6 +17,7 @@
 #include "sluice/base/printable.hpp"
 #include "sluice/io/regular_file.hpp"
 #include "sluice/io/safetensors.hpp"
+#include "sluice/nn/kept_limit.hpp"
 #include "sluice/nn/network.hpp"
 #include "sluice/nn/onnx.hpp"
 #include "sluice/nn/run_limit.hpp"
@@ -45,13 +46,13 @@ std::string description_of(const nn::rounding_report& its) {
 class network_on_device final : public loaded_model {
 public:
     network_on_device(device& on, nn::model from, nn::row_independence rows, nn::precision precision,
-                      std::string platform, std::size_t most_bytes)
+                      std::string platform, std::size_t most_bytes, std::size_t kept_bytes)
         : device_(on),
           rows_(std::move(rows)),
           texts_(from.texts),
           platform_(std::move(platform)),
           most_bytes_(most_bytes),
-          network_(loaded(on, std::move(from), precision, most_bytes)) {}
+          network_(loaded(on, std::move(from), precision, most_bytes, kept_bytes)) {}
 
     const std::vector<nn::value_info>& inputs() const noexcept override { return network_.inputs(); }
     const std::vector<nn::value_info>& outputs() const noexcept override { return network_.outputs(); }
@@ -73,8 +74,10 @@ public:
     }
 
 private:
-    static nn::network loaded(device& on, nn::model from, nn::precision precision, std::size_t most_bytes) {
+    static nn::network loaded(device& on, nn::model from, nn::precision precision, std::size_t most_bytes,
+                              std::size_t kept_bytes) {
         const nn::run_limit limit(most_bytes);
+        const nn::kept_limit kept(kept_bytes);
         single_stream stream(on);
         return sync(nn::make_network(std::move(from), {.precision = precision}), stream);
     }
@@ -151,6 +154,7 @@ network_engine::network_engine(const network_engine_options& options)
     : machine_(options.machine),
       device_(machine_.find(options.device).name()),
       most_run_bytes_(options.most_run_bytes),
+      kept_bytes_(options.kept_bytes),
       links_(options.links) {}
 
 std::vector<device*> network_engine::devices_of(const model_config& how) const {
@@ -172,7 +176,8 @@ std::shared_ptr<const loaded_model> network_engine::load(const model_version& wh
     const std::string platform = is_safetensors(which.file) ? "sluice_safetensors" : "sluice_onnx";
     std::vector<std::shared_ptr<const loaded_model>> made;
     for (device* const on : devices) {
-        made.push_back(std::make_shared<network_on_device>(*on, from, rows, how.precision, platform, most_run_bytes_));
+        made.push_back(std::make_shared<network_on_device>(*on, from, rows, how.precision, platform, most_run_bytes_,
+                                                           how.kept_bytes.value_or(kept_bytes_)));
         if (!how.resident) continue;
         made.back() = make_resident(made.back(), *on, nn::to_mlp(from), how.precision, {.lanes = how.instances});
     }

@@ -60,6 +60,8 @@ TEST(model_config, devices_and_precision) {
     EXPECT_EQ(config.precision, nn::precision::bf16);
     EXPECT_FALSE(config.resident);
     EXPECT_TRUE(parse_model_config(R"({"resident": true})", "config.json").resident);
+    EXPECT_FALSE(config.kept_bytes);
+    EXPECT_EQ(parse_model_config(R"({"kept_bytes": 0})", "config.json").kept_bytes, 0U);
 }
 
 TEST(model_config, policies_of_the_queue) {
@@ -105,6 +107,7 @@ INSTANTIATE_TEST_SUITE_P(
         wrong_config{"twice", R"({"queue": 1, "queue": 2})", "'queue': this key is there twice"},
         wrong_config{"precision", R"({"precision": "auto"})", "'precision': accepted are f32, bf16, f16 and int8"},
         wrong_config{"resident", R"({"resident": "yes"})", "\'resident\': accepted are true and false"},
+        wrong_config{"kept_bytes", R"({"kept_bytes": "64 MiB"})", "\'kept_bytes\': accepted is an integer from 0"},
         wrong_config{"no_devices", R"({"devices": []})", "'devices': accepted is a list of devices"},
         wrong_config{"device_twice", R"({"devices": ["cpu:0", "cpu:0"]})", "'devices': 'cpu:0' is there twice"},
         wrong_config{"both_devices", R"({"device": "cpu:0", "devices": ["cpu:0"]})",

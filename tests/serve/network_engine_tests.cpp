@@ -81,6 +81,27 @@ TEST(network_engine, computes_in_the_precision_of_the_configuration) {
     EXPECT_GT(largest, 1e-4F) << "nothing was rounded";
 }
 
+// What it has taken after runs of many shapes: of the configuration, or where that says nothing, of the engine.
+TEST(network_engine, keeps_as_much_between_runs_as_it_is_told) {
+    const auto kept = [](std::size_t of_engine, std::optional<std::size_t> of_model) {
+        network_engine engine({.device = "cpu", .kept_bytes = of_engine});
+        device& cpu = engine.default_device();
+        const auto in_use = [&] {
+            return cpu.device_pool().usage().in_use_bytes + cpu.host_pool().usage().in_use_bytes;
+        };
+        const auto digits = engine.load({"digits", 1, root / "models/digits.safetensors"}, {.kept_bytes = of_model});
+        const std::size_t before = in_use();
+        for (std::size_t rows = 500; rows < 510; ++rows)
+            for (int i = 0; i < 4; ++i) digits->run({nn::any_tensor(std::vector<float>(rows * 64), {rows, 64})});
+        return in_use() - before;
+    };
+    const std::size_t all = kept(nn::kept_limit::default_bytes, {});
+    EXPECT_GT(all, 10 * 500 * 64 * sizeof(float));
+    EXPECT_LT(kept(0, {}), all / 3);
+    EXPECT_LT(kept(nn::kept_limit::default_bytes, 0), all / 3);
+    EXPECT_EQ(kept(0, nn::kept_limit::default_bytes), all);
+}
+
 TEST(network_engine, puts_a_model_on_the_devices_of_the_configuration) {
     network_engine engine({.device = "cpu"});
     const fs::path file = root / "models/digits.safetensors";

@@ -86,6 +86,9 @@ struct model_config {
     std::vector<std::string> devices = {};
     // In which numbers the model multiplies: "f32", "bf16", "f16" or "int8" in the file.
     nn::precision precision = nn::precision::f32;
+    // What the network keeps on a device between runs of different shapes, beyond those that came last
+    // (nn::kept_limit). A shape whose memory was not kept is prepared again. Default: what the engine says.
+    std::optional<std::size_t> kept_bytes = std::nullopt;
     // A perceptron stays on its GPU (sluice/nn/resident.hpp) and answers requests of a few rows without a launch, where
     // a trial at load time shows that this is faster than the network. It takes `instances` lanes of multiprocessors,
     // and while it stays, libraries that other models need on this GPU cannot be loaded: load_all() loads it last.

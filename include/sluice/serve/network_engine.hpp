@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "sluice/nn/kept_limit.hpp"
 #include "sluice/nn/onnx.hpp"
 #include "sluice/runtime/runtime.hpp"
 #include "sluice/serve/engine.hpp"
@@ -19,6 +20,8 @@ struct network_engine_options {
     runtime_options machine = {};  // how its runtime is made
     // The most bytes of values that a run has at a time (nn::run_limit), also of the runs at load; 0: no limit.
     std::size_t most_run_bytes = std::size_t{1} << 30;
+    // What each network keeps between runs of different shapes (nn::kept_limit), where its configuration says nothing.
+    std::size_t kept_bytes = nn::kept_limit::default_bytes;
     // Where links to external data of ONNX files may lead.
     nn::data_links links = nn::data_links::stay_in_folder;
 };
@@ -45,6 +48,7 @@ private:
     runtime machine_;
     std::string device_;
     std::size_t most_run_bytes_;
+    std::size_t kept_bytes_;
     nn::data_links links_;
 };
 
