@@ -57,13 +57,15 @@ std::vector<std::size_t> lengths_of(const tensor_shape& shape) {
 
 }  // namespace
 
-void require_inputs(const std::vector<nn::value_info>& model, std::span<const tensor_view> inputs) {
+void require_inputs(const std::vector<nn::value_info>& model, std::span<const tensor_view> inputs,
+                    const std::vector<bool>& left_out) {
     if (inputs.size() != model.size()) {
         throw refusal(refusal_kind::bad_request, "the request has " + std::to_string(inputs.size()) +
                                                      " inputs; the model takes " + std::to_string(model.size()));
     }
     named_lengths named;
     for (std::size_t i = 0; i < inputs.size(); ++i) {
+        if (!left_out.empty() && left_out[i]) continue;
         const tensor_view& input = inputs[i];
         if (input.type != model[i].type) {
             refuse(model[i], "the datatype is " + std::string(datatype_of(input.type)) + "; the model takes " +

@@ -13,8 +13,9 @@
 namespace sluice::serve {
 
 // Throws refusal (bad_request), by the input's name, unless the tensors have the model's number, types, dimensions and
-// as many bytes as their shapes; dimensions of one name must be equal.
-void require_inputs(const std::vector<nn::value_info>& model, std::span<const tensor_view> inputs);
+// as many bytes as their shapes; dimensions of one name must be equal. Inputs that are `left_out` are not looked at.
+void require_inputs(const std::vector<nn::value_info>& model, std::span<const tensor_view> inputs,
+                    const std::vector<bool>& left_out = {});
 
 // Whether the inputs can be joined along the first dimension: all other lengths are equal.
 bool can_join(std::span<const tensor_view> left, std::span<const tensor_view> right);

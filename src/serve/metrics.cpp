@@ -40,7 +40,7 @@ std::map<model_state, std::size_t> count_by_state(const server& models) {
 
 bool was_asked(const model_statistics& its) {
     return its.success.count + its.fail.count + its.refused_full + its.refused_late + its.cancelled + its.waiting +
-               its.running !=
+               its.running + its.sequences !=
            0;
 }
 
@@ -93,6 +93,16 @@ public:
             sample(model.labels + ",result=\"queue_full\"", static_cast<double>(its.refused_full));
             sample(model.labels + ",result=\"late\"", static_cast<double>(its.refused_late));
             sample(model.labels + ",result=\"cancelled\"", static_cast<double>(its.cancelled));
+        }
+    }
+
+    void ended_sequences() {
+        begin("sluice_ended_sequences_total", "counter", "Sequences that have ended, by the reason.");
+        for (const model_row& model : models_) {
+            for (std::size_t i = 0; i < sequence_ends; ++i) {
+                sample(model.labels + ",reason=\"" + name_of(static_cast<sequence_end>(i)) + "\"",
+                       static_cast<double>(model.statistics.ended_sequences[i]));
+            }
         }
     }
 
@@ -150,6 +160,9 @@ std::string metrics_of(const server& models, const http_metrics& http, std::size
             [](row m) { return static_cast<double>(m.statistics.waiting); });
     to.each("sluice_inference_running_requests", "gauge", "Requests that are computed.",
             [](row m) { return static_cast<double>(m.statistics.running); });
+    to.each("sluice_sequences", "gauge", "Sequences that are live.",
+            [](row m) { return static_cast<double>(m.statistics.sequences); });
+    to.ended_sequences();
     to.each("sluice_model_ready", "gauge", "1 when the model is ready.", [](row m) { return m.is_ready ? 1.0 : 0.0; });
     to.begin(
         "sluice_models_without_series", "gauge",

@@ -109,6 +109,26 @@ private:
         if (std::ranges::adjacent_find(rows) != rows.end()) refuse(key, "a number is there twice");
     }
 
+    void read_state(const std::string& where, const json& value) {
+        if (!value.is_object())
+            refuse(where, R"(accepted is an object with the next inputs by the outputs, such as {"hn": "h0"})");
+        for (const auto& [output, input] : value.items()) {
+            if (!input.is_string()) refuse(within(where, output), "accepted is the name of an input");
+            to_.state[output] = input.get<std::string>();
+        }
+    }
+
+    void read_state_shapes(const std::string& where, const json& value) {
+        if (!value.is_object())
+            refuse(where, R"(accepted is an object with shapes by the inputs, such as {"past": [1, 4, 0, 16]})");
+        for (const auto& [input, shape] : value.items()) {
+            if (!shape.is_array()) refuse(within(where, input), "accepted is a list of lengths");
+            std::vector<std::size_t>& lengths = to_.state_shapes[input];
+            for (const json& each : shape)
+                lengths.push_back(number(within(where, input), each, 0, std::numeric_limits<std::uint32_t>::max()));
+        }
+    }
+
     activation read_activation(const std::string& key, const json& value) const {
         const auto named = value.is_string() ? activation_from_string(value.get<std::string>()) : std::nullopt;
         if (!named) refuse(key, "accepted are none, relu, gelu, sigmoid, tanh and softmax");
@@ -212,6 +232,10 @@ private:
              if (!v.is_boolean()) refuse(key, "accepted are true and false");
              to_.resident = v.get<bool>();
          }},
+        {"state", [this](const std::string& key, const json& v) { read_state(key, v); }},
+        {"state_shapes", [this](const std::string& key, const json& v) { read_state_shapes(key, v); }},
+        {"max_sequences", count(&model_config::max_sequences, 0, most_waiting)},
+        {"sequence_idle_ms", count(&model_config::sequence_idle_ms, 1, 7 * 24 * 3'600'000)},
         {"activation",
          [this](const std::string& key, const json& v) { to_.hidden_activation = read_activation(key, v); }},
         {"output_activation",

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <array>
+#include <utility>
 
 #include "sluice/base/printable.hpp"
 #include "sluice/serve/refusal.hpp"
@@ -58,6 +59,30 @@ std::optional<std::chrono::microseconds> require_timeout(std::uint64_t microseco
     return std::chrono::microseconds(microseconds);
 }
 
+void sequence_parameters::set_id(sequence_id its) {
+    if (its.text.size() > sequence_id::most_bytes) {
+        refuse_request("'sequence_id' has " + std::to_string(its.text.size()) + " bytes; accepted are " +
+                       std::to_string(sequence_id::most_bytes) + " and integers");
+    }
+    id.reset();
+    if (!its.text.empty() || its.number != 0) id = std::move(its);
+}
+
+std::optional<sequence_request> sequence_parameters::read(const state_values& state) const {
+    if (!id) {
+        if (begins || ends) refuse_request("sequence_start and sequence_end need a sequence_id, an integer or a text");
+        return std::nullopt;
+    }
+    if (state.all.empty()) refuse_request("the request is of a sequence, and the model has none: " + state.words);
+    return sequence_request{.id = *id, .begins = begins, .ends = ends};
+}
+
+void require_no_state(bool is_there, std::string_view name) {
+    if (!is_there) return;
+    refuse_request(tensor_words("input", name) +
+                   " is state of the sequence, which the server keeps: leave it out, or leave out sequence_id");
+}
+
 void require_change_parameter(std::string_view name, bool loads) {
     if (!loads && name == "unload_dependents") return;  // there are none
     refuse_request("the parameter " + in_quotes(name) + " is not supported: a model is " +
@@ -66,7 +91,7 @@ void require_change_parameter(std::string_view name, bool loads) {
 
 bool may_pass_over(std::string_view parameter, bool says_nothing) noexcept {
     static constexpr std::array<std::string_view, 5> with_meaning{"sequence_id", "sequence_start", "sequence_end",
-                                                                  "classification", "headers"};
+                                                                  "classification", "headers"};  // also of a tensor
     return says_nothing ||
            (std::ranges::find(with_meaning, parameter) == with_meaning.end() && !parameter.starts_with("triton_"));
 }

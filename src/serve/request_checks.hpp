@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "sluice/nn/model.hpp"
+#include "sluice/serve/sequence.hpp"
 #include "sluice/serve/tensor_view.hpp"
 
 namespace sluice::serve {
@@ -34,11 +35,24 @@ io::dtype require_datatype(std::string_view datatype, const std::string& where);
 void append_length(tensor_shape& to, std::uint64_t length, const std::string& where);
 // 0 microseconds: no limit.
 std::optional<std::chrono::microseconds> require_timeout(std::uint64_t microseconds);
+// The parameters that make a request a step of a sequence, as they are read.
+struct sequence_parameters {
+    std::optional<sequence_id> id;
+    bool begins = false, ends = false;
+
+    // 0 and an empty text say that there is no sequence. Throws for a text that is too long.
+    void set_id(sequence_id its);
+    // When all are read. None: the request is of no sequence. Throws where sequence_start or sequence_end have no id,
+    // and for a model without state.
+    std::optional<sequence_request> read(const state_values& state) const;
+};
+// Of an input that is state: a request of a sequence must not bring it.
+void require_no_state(bool is_there, std::string_view name);
 // Of a request to load or unload a model.
 void require_change_parameter(std::string_view name, bool loads);
 // Whether a parameter that this server does not use may be passed over. Custom parameters are for a model's own code,
-// which a network does not have. Those with a meaning that would be lost may not: of sequences, `classification`,
-// `headers`, and names that begin with `triton_`; unless their value says nothing: 0, false or an empty text.
+// which a network does not have. Those with a meaning that would be lost may not: `classification`, `headers`, and
+// names that begin with `triton_`; unless their value says nothing: 0, false or an empty text.
 bool may_pass_over(std::string_view parameter, bool says_nothing) noexcept;
 // Of one that may not; `known` are those that have an effect.
 [[noreturn]] void refuse_parameter(const std::string& where, std::string_view key, const std::string& known);

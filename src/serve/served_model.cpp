@@ -14,7 +14,10 @@
 #include "runtime/short_wait.hpp"
 #include "serve/batch.hpp"
 #include "serve/call_queue.hpp"
+#include "serve/sequence_step.hpp"
+#include "serve/sequence_table.hpp"
 #include "serve/size_classes.hpp"
+#include "serve/state_values.hpp"
 #include "serve/trial.hpp"
 #include "sluice/base/error.hpp"
 #include "sluice/base/printable.hpp"
@@ -45,6 +48,12 @@ std::chrono::nanoseconds computed_here() noexcept {
 }
 
 struct takes_long {};
+
+sequence_table::limits limits_of(const model_config& config) {
+    return {.most = config.max_sequences,
+            .most_waiting = config.queue,
+            .idle = std::chrono::milliseconds(config.sequence_idle_ms)};
+}
 
 std::uint64_t new_batch() noexcept {
     static std::atomic<std::uint64_t> last{0};
@@ -129,7 +138,9 @@ served_model::served_model(std::string name, std::size_t version, std::shared_pt
       network_(std::move(network)),
       device_(network_->device_name()),
       config_(config),
+      state_(find_state_values(*network_, config)),
       queue_(std::make_unique<call_queue>("model " + in_quotes(name_), config)) {
+    if (!state_.all.empty()) sequences_ = std::make_shared<sequence_table>(limits_of(config));
     const nn::row_independence& rows = network_->rows();
     const bool is_proven = rows.is_along_first_axes(), asks = config_.max_batch.value_or(1) > 1;
     if (asks && !is_proven) require_joinable();
@@ -221,8 +232,77 @@ void served_model::refuse_full(std::size_t waiting) {
 }
 
 bool served_model::submit(std::shared_ptr<infer_call> call, lent_thread* lent) {
+    if (call->sequence) return submit_step(std::move(call), lent);
     require_inputs(network_->inputs(), call->inputs);
+    return push(std::move(call), clock::now(), lent, false);
+}
+
+void served_model::continue_from(const served_model& before) {
+    if (!sequences_ || !before.sequences_) return;
+    before.sequences_->set_limits(limits_of(config_));
+    sequences_ = before.sequences_;
+}
+
+bool served_model::submit_step(std::shared_ptr<infer_call> call, lent_thread* lent) {
+    if (!sequences_) {
+        throw refusal(refusal_kind::bad_request,
+                      "the model " + in_quotes(name_) + " has no sequences: " + state_.words);
+    }
+    require_inputs(network_->inputs(), call->inputs, state_.input_states);
+    const auto self = shared_from_this();  // the step may end before this does
     const auto now = clock::now();
+    call->so_far = {.queued = now};
+    auto step = std::make_shared<sequence_step>(std::move(call), *this, sequences_, now);
+    {
+        const std::lock_guard lock(mutex_);
+        if (is_closing_) return false;
+        ++steps_;
+    }
+    bool has_turn = false;
+    try {
+        has_turn = sequences_->enter(step);
+    } catch (const std::exception& failure) {
+        const auto* const its = dynamic_cast<const refusal*>(&failure);
+        if (its && its->kind() == refusal_kind::queue_full) refused_unlocked_.fetch_add(1, std::memory_order_relaxed);
+        end_step();
+        throw;
+    }
+    if (has_turn) begin_turn(std::move(step), lent);
+    return true;
+}
+
+// The step's inputs are those of an ordinary request now. Where one is refused, the next of its sequence has its turn.
+void served_model::begin_turn(std::shared_ptr<sequence_step> step, lent_thread* lent) noexcept {
+    std::shared_ptr<served_model> other;  // of another version: it may end with its last step, before this does
+    while (step) {
+        served_model& its = step->model();
+        std::shared_ptr<sequence_step> next;
+        try {
+            step->take_state();
+            require_inputs(its.network_->inputs(), step->inputs);
+            its.push(step, step->since(), lent, true);
+            return;
+        } catch (const std::exception& failure) {
+            next = step->fail(refusal_of(failure));
+        }
+        const auto after = next && &next->model() != &its ? next->model().shared_from_this() : other;
+        step.reset();
+        its.end_step();
+        other = after;
+        step = std::move(next);
+    }
+}
+
+void served_model::end_step() noexcept {
+    const std::lock_guard lock(mutex_);
+    --steps_;
+    if (!is_at_end()) return;
+    is_idle_.notify_all();
+    if (is_closing_) has_work_.notify_all();
+}
+
+// `is_accepted`: also where close() was called.
+bool served_model::push(std::shared_ptr<infer_call> call, clock::time_point now, lent_thread* lent, bool is_accepted) {
     waiting_call one{.call = std::move(call), .since = now};
     for (const tensor_view& each : one.call->inputs) one.elements += each.bytes.size() / io::size_of(each.type);
     if (max_batch_ > 1) one.rows = one.call->inputs.front().shape[0];
@@ -233,7 +313,7 @@ bool served_model::submit(std::shared_ptr<infer_call> call, lent_thread* lent) {
         refuse_full(waiting);
     }
     std::unique_lock lock = detail::lock_soon(mutex_, detail::short_wait(5));
-    if (is_closing_) return false;
+    if (is_closing_ && !is_accepted) return false;
     if (broken_.empty() && network_->is_lost()) broken_ = "its device " + network_->device_name() + " has failed";
     if (!broken_.empty()) throw refusal(refusal_kind::unavailable, "model " + in_quotes(name_) + ": " + broken_);
     const bool lend = lent != nullptr && !is_lent_ && running_ == 0 && is_short(one.elements);
@@ -378,7 +458,7 @@ void served_model::run_batch(taken_calls taken, bool on_caller_thread) noexcept 
 }
 
 // Called with the lock.
-bool served_model::is_at_end() const noexcept { return running_ == 0 && queue_->empty(); }
+bool served_model::is_at_end() const noexcept { return running_ == 0 && steps_ == 0 && queue_->empty(); }
 
 // From a lent thread. The batch is computed again from its beginning.
 void served_model::move_to_own_thread(std::span<waiting_call> batch) noexcept {
@@ -532,6 +612,9 @@ model_statistics served_model::statistics() const {
     now.waiting = queue_->size();
     now.delayed = queue_->delayed();
     now.running = running_;
+    if (!sequences_) return now;
+    now.sequences = sequences_->size();
+    now.ended_sequences = sequences_->ended();
     return now;
 }
 

@@ -152,12 +152,29 @@ void server::note_failed_load(std::string_view name, std::size_t version, const 
     });
 }
 
+// Of a version to its successor: the same version, or where the latest one goes, the new latest.
+void server::hand_over_sequences(const slots& before, const made_models& made) {
+    if (made.empty()) return;
+    for (auto each = before.rbegin(); each != before.rend(); ++each) {
+        const auto& [version, its] = *each;
+        if (!its.model) continue;
+        const auto same = made.find(version);
+        if (same != made.end()) {
+            same->second->continue_from(*its.model);
+        } else if (!before.contains(made.rbegin()->first) || !before.at(made.rbegin()->first).model) {
+            made.rbegin()->second->continue_from(*its.model);
+            return;
+        }
+    }
+}
+
 // Requests find the new ones; the old ones end.
 void server::put(std::string_view name, made_models made) {
     std::vector<std::shared_ptr<served_model>> before;
     {
         const std::lock_guard lock(mutex_);
         before.reserve(models_.find(name)->second.size());
+        hand_over_sequences(models_.find(name)->second, made);
         for (auto& [version, each] : models_.find(name)->second) {
             const auto found = made.find(version);
             if (found == made.end()) {

@@ -108,7 +108,7 @@ class Clients(unittest.TestCase):
             self.client.infer("digits", [wrong])
         with self.assertRaisesRegex(InferenceServerException, "there is no model 'other'"):
             self.client.infer("other", rows_of(sync_client, 0, 1))
-        with self.assertRaisesRegex(InferenceServerException, "does not support"):
+        with self.assertRaisesRegex(InferenceServerException, "the model has none"):
             self.client.infer("digits", rows_of(sync_client, 0, 1), sequence_id=5)
 
     def test_a_timeout_that_is_long_enough(self):

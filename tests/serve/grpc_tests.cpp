@@ -250,9 +250,13 @@ TEST(grpc, wrong_requests_are_refused_with_the_reason) {
     refused([](request& r) { r.add_outputs()->set_name("y"), r.add_outputs()->set_name("y"); }, wrong,
             "output 'y' is there twice");
     refused([](request& r) { (*r.mutable_parameters())["sequence_id"].set_int64_param(1); }, wrong,
-            "which this server does not support");
+            "the model has none");
+    refused([](request& r) { (*r.mutable_parameters())["sequence_id"].set_int64_param(-1); }, wrong,
+            "'sequence_id' is not an integer");
+    refused([](request& r) { (*r.mutable_parameters())["sequence_id"].set_string_param(std::string(129, 'a')); }, wrong,
+            "'sequence_id' has 129 bytes; accepted are 128");
     refused([](request& r) { (*r.mutable_parameters())["sequence_end"].set_bool_param(true); }, wrong,
-            "which this server does not support");
+            "need a sequence_id");
     refused([](request& r) { (*r.mutable_parameters())["triton_color"].set_string_param("red"); }, wrong,
             "which this server does not support");
     refused([](request& r) { (*r.mutable_parameters())["timeout"].set_int64_param(-1); }, wrong, "'timeout' is not");

@@ -35,8 +35,9 @@ TEST(http, says_what_it_is_and_that_it_is_ready) {
     const json about = json::parse(client.ask(get_request("/v2")).body);
     EXPECT_EQ(about["name"], "sluice");
     EXPECT_EQ(about["version"], "1.2.3");
-    EXPECT_EQ(about["extensions"],
-              json::parse(R"(["binary_tensor_data","model_configuration","model_repository","statistics"])"));
+    EXPECT_EQ(
+        about["extensions"],
+        json::parse(R"(["binary_tensor_data","model_configuration","model_repository","sequence","statistics"])"));
     for (const char* const path :
          {"/v2/health/live", "/v2/health/ready", "/v2/models/m/ready", "/v2/models/m/versions/1/ready", "/v2/",
           "http://test/v2", "https://test/v2", "/v2?a=b"}) {

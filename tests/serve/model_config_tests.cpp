@@ -61,6 +61,14 @@ TEST(model_config, devices_and_precision) {
     EXPECT_FALSE(config.resident);
     EXPECT_TRUE(parse_model_config(R"({"resident": true})", "config.json").resident);
     EXPECT_FALSE(config.kept_bytes);
+    EXPECT_TRUE(config.state.empty());
+    const model_config with_memory = parse_model_config(
+        R"({"state": {"hn": "h0"}, "state_shapes": {"h0": [1, 0]}, "max_sequences": 5, "sequence_idle_ms": 9})",
+        "config.json");
+    EXPECT_EQ(with_memory.state.at("hn"), "h0");
+    EXPECT_EQ(with_memory.state_shapes.at("h0"), (std::vector<std::size_t>{1, 0}));
+    EXPECT_EQ(with_memory.max_sequences, 5U);
+    EXPECT_EQ(with_memory.sequence_idle_ms, 9U);
     EXPECT_EQ(parse_model_config(R"({"kept_bytes": 0})", "config.json").kept_bytes, 0U);
 }
 
@@ -108,6 +116,12 @@ INSTANTIATE_TEST_SUITE_P(
         wrong_config{"precision", R"({"precision": "auto"})", "'precision': accepted are f32, bf16, f16 and int8"},
         wrong_config{"resident", R"({"resident": "yes"})", "\'resident\': accepted are true and false"},
         wrong_config{"kept_bytes", R"({"kept_bytes": "64 MiB"})", "\'kept_bytes\': accepted is an integer from 0"},
+        wrong_config{"state", R"({"state": ["hn"]})", "'state': accepted is an object with the next inputs"},
+        wrong_config{"state_name", R"({"state": {"hn": 1}})", "'state.hn': accepted is the name of an input"},
+        wrong_config{"state_twice", R"({"state": {"hn": "h0", "hn": "c0"}})", "'hn': this key is there twice"},
+        wrong_config{"state_shapes", R"({"state_shapes": [1]})", "'state_shapes': accepted is an object with shapes"},
+        wrong_config{"state_shape", R"({"state_shapes": {"h0": [-1]}})", "'state_shapes.h0': accepted is an integer"},
+        wrong_config{"no_idle", R"({"sequence_idle_ms": 0})", "'sequence_idle_ms': accepted is an integer from 1"},
         wrong_config{"no_devices", R"({"devices": []})", "'devices': accepted is a list of devices"},
         wrong_config{"device_twice", R"({"devices": ["cpu:0", "cpu:0"]})", "'devices': 'cpu:0' is there twice"},
         wrong_config{"both_devices", R"({"device": "cpu:0", "devices": ["cpu:0"]})",

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "sluice/serve/refusal.hpp"
+#include "sluice/serve/sequence.hpp"
 #include "sluice/serve/tensor_view.hpp"
 
 namespace sluice::serve {
@@ -47,7 +48,9 @@ public:
     };
     progress so_far;  // written by the model until it answers
 
-    std::vector<tensor_view> inputs;  // in the model's order
+    std::vector<tensor_view> inputs;  // in the model's order; of a step, those that are state are not looked at
+    // Of a step of a sequence. Its outputs are the model's, with the state.
+    std::optional<sequence_request> sequence;
     // The request's own time in the queue. What happens after it, the model's queue_policy says.
     std::optional<std::chrono::microseconds> timeout;
     std::size_t priority = 0;  // 1 comes first; 0: the model's default

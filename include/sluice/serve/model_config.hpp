@@ -76,6 +76,15 @@ struct model_config {
     queue_policy default_queue_policy = {};  // of the priorities that priority_queue_policy does not have
     // Of single priorities, in the place of the default; by the priority. In the file: {"1": {"queue": 10}}.
     std::map<std::size_t, queue_policy> priority_queue_policy = {};
+    // Of a network with memory, for sequences: outputs that are inputs of the next step, {"hn": "h0"}. None: those that
+    // the names say (nn::find_state).
+    std::map<std::string, std::string> state = {};
+    // Shapes of the state's inputs in the first step, for lengths that neither the model nor the other inputs of that
+    // step say: {"past": [1, 4, 0, 16]} is an empty past.
+    std::map<std::string, std::vector<std::size_t>> state_shapes = {};
+    // Sequences that are live at a time; one more is refused. 0: the model has no sequences.
+    std::size_t max_sequences = 1000;
+    std::size_t sequence_idle_ms = 60'000;  // a sequence without a step for this long ends
     // The versions that are served. None: the latest; in the file "latest", "all", or a list such as [1, 3].
     std::optional<std::vector<std::size_t>> versions = std::nullopt;
     bool all_versions = false;  // instead of `versions`

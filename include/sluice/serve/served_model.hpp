@@ -30,6 +30,8 @@
 namespace sluice::serve {
 
 class call_queue;
+class sequence_step;
+class sequence_table;
 class size_classes;
 struct waiting_call;
 struct batch_rule;
@@ -58,6 +60,11 @@ public:
     // The numbers of rows to which batches are padded, ascending: of those, a trial at load time has shown that they
     // take hardly longer than fewer rows. Costs a copy of them.
     std::vector<std::size_t> padded_sizes() const;
+    // Which inputs and outputs are the state of sequences. Costs O(1).
+    const state_values& state() const noexcept { return state_; }
+    // Before requests come: sequences of `before`, which this model replaces, go on here, each as far as its state is
+    // the same. Costs O(1).
+    void continue_from(const served_model& before);
     // False after a failure of the device. Costs what loaded_model::is_lost costs, under the model's lock.
     bool is_ready() const;
     // Whether the device has failed. Then submit() refuses all. Costs what loaded_model::is_lost costs, under the
@@ -71,8 +78,10 @@ public:
 
     // Takes the request into the queue. It is answered later, on another thread or, after the return, on `lent`. False:
     // close() was called, so look for the model's successor. Throws refusal for inputs that do not fit the model and a
-    // priority that it does not have (bad_request), a full queue, and a model whose device has failed. Costs O(inputs),
-    // and at most the waking of a thread.
+    // priority that it does not have (bad_request), a full queue, and a model whose device has failed. Steps of one
+    // sequence are computed one after the other, in the order in which they come here; a step that is refused changes
+    // nothing of its sequence. Throws refusal for a step of a sequence that is not live, of a model without state
+    // (bad_request), and for one sequence too many (queue_full). Costs O(inputs), and at most the waking of a thread.
     bool submit(std::shared_ptr<infer_call> call, lent_thread* lent = nullptr);
 
     // Computes one batch of those that wait, on this thread. For lent_thread. Costs at most one run of the model, and
@@ -88,12 +97,17 @@ private:
     using clock = infer_call::clock;
     struct taken_calls;
     class run_watch;
+    friend class sequence_step;  // when it has ended
 
     served_model(std::string name, std::size_t version, std::shared_ptr<const loaded_model> network,
                  const model_config& config);
     void require_joinable() const;
     void start();
     void work();
+    bool push(std::shared_ptr<infer_call> call, clock::time_point since, lent_thread* lent, bool is_accepted);
+    bool submit_step(std::shared_ptr<infer_call> call, lent_thread* lent);
+    static void begin_turn(std::shared_ptr<sequence_step> step, lent_thread* lent) noexcept;
+    void end_step() noexcept;
     bool is_short(std::size_t elements) const;
     void note_room() noexcept;
     [[noreturn]] void refuse_full(std::size_t waiting);
@@ -123,6 +137,8 @@ private:
     std::size_t max_batch_ = 1;
     std::string joins_because_;
     std::unique_ptr<const size_classes> sizes_;
+    const state_values state_;
+    std::shared_ptr<sequence_table> sequences_;  // empty: the model has no state
 
     mutable std::mutex mutex_;
     std::condition_variable has_work_;
@@ -131,6 +147,7 @@ private:
     std::atomic<std::size_t> full_with_{0};           // the calls of a full queue; 0: it has room
     std::atomic<std::uint64_t> refused_unlocked_{0};  // because of it, without the lock
     std::size_t running_ = 0;                         // requests
+    std::size_t steps_ = 0;                           // of sequences, from submit() to their answers
     std::size_t idle_threads_ = 0;
     bool is_lent_ = false;  // run_waiting() will be called
     // A batch has taken long on a lent thread, though others were short: what it costs depends on its numbers.

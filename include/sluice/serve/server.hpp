@@ -99,6 +99,7 @@ private:
     void expect(std::string_view name, const std::vector<model_version>& wanted);
     made_models make_versions(const std::string& name);
     void note_failed_load(std::string_view name, std::size_t version, const std::string& why);
+    static void hand_over_sequences(const slots& before, const made_models& made);
     void put(std::string_view name, made_models made);
     void look_at_device(slot& of) const;
     std::vector<std::string> failed_models() const;

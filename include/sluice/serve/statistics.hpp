@@ -10,6 +10,8 @@
 #include <map>
 #include <string>
 
+#include "sluice/serve/sequence.hpp"
+
 namespace sluice::serve {
 
 // How often something took how long.
@@ -58,11 +60,13 @@ struct model_statistics {
     std::uint64_t rows = 0;              // inferences: rows of batches; of a model without batches, requests
     std::uint64_t batches = 0;           // executions
     std::uint64_t on_caller_thread = 0;  // batches that ran on the thread that took the requests
-    std::chrono::system_clock::time_point last{};               // when the last batch ended
-    std::array<std::uint64_t, bounds_us.size() + 1> latency{};  // the histogram: requests by the bounds of bounds_us
-    std::map<std::size_t, batch_statistics> by_rows;            // by the number of rows
-    std::size_t waiting = 0;                                    // now
-    std::size_t running = 0;                                    // requests in batches that are computed now
+    std::chrono::system_clock::time_point last{};                // when the last batch ended
+    std::array<std::uint64_t, bounds_us.size() + 1> latency{};   // the histogram: requests by the bounds of bounds_us
+    std::map<std::size_t, batch_statistics> by_rows;             // by the number of rows
+    std::array<std::uint64_t, sequence_ends> ended_sequences{};  // by the value of sequence_end
+    std::size_t sequences = 0;  // live now; as those that ended, of the versions before too
+    std::size_t waiting = 0;    // now
+    std::size_t running = 0;    // requests in batches that are computed now
 };
 
 }  // namespace sluice::serve

@@ -93,7 +93,7 @@ class message_reading {
 public:
     message_reading(std::span<const std::byte> from, const infer_head& head, const std::vector<nn::value_info>& inputs,
                     const std::vector<nn::value_info>& outputs, const nn::text_codes& texts,
-                    const shared_memory_access& shared_memory, bool is_streamed)
+                    const shared_memory_access& shared_memory, bool is_streamed, const state_values& state)
         : from_(from),
           head_(head),
           inputs_(inputs),
@@ -101,6 +101,7 @@ public:
           texts_(texts),
           shared_memory_(shared_memory),
           is_streamed_(is_streamed),
+          state_(state),
           raw_(from),
           is_there_(inputs.size()) {
         to_.inputs.resize(inputs.size());
@@ -123,11 +124,16 @@ public:
             refuse_request("the request has " + std::to_string(head_.raw_contents) + " raw_input_contents, but " +
                            std::to_string(raw_taken_) + " inputs that are not in shared memory");
         }
-        for (std::size_t i = 0; i < inputs_.size(); ++i)
-            if (!is_there_[i]) refuse_missing_input(inputs_[i].name);
+        for (std::size_t i = 0; i < inputs_.size(); ++i) {
+            if (to_.sequence && state_.input_states[i])
+                require_no_state(is_there_[i], inputs_[i].name);
+            else if (!is_there_[i])
+                refuse_missing_input(inputs_[i].name);
+        }
         if (to_.outputs.empty()) {
             to_.outputs.reserve(outputs_.size());
-            for (std::size_t i = 0; i < outputs_.size(); ++i) to_.outputs.push_back({i, {}});
+            for (std::size_t i = 0; i < outputs_.size(); ++i)
+                if (!to_.sequence || !state_.output_states[i]) to_.outputs.push_back({i, {}});
         }
         return std::move(to_);
     }
@@ -141,8 +147,14 @@ private:
             priority_ = its;
         else if (its.key == "triton_enable_empty_final_response")
             says_final_ = its;
+        else if (its.key == "sequence_id")
+            sequence_id_ = its;
+        else if (its.key == "sequence_start")
+            begins_ = its;
+        else if (its.key == "sequence_end")
+            ends_ = its;
         else if (!may_pass_over(its.key, its.says_nothing()))
-            refuse_parameter("the request", its.key, "priority, timeout");
+            refuse_parameter("the request", its.key, "priority, sequence_end, sequence_id, sequence_start, timeout");
     }
 
     // Of a key that is there twice the last value holds, as protobuf has it; so they are looked at when all are read.
@@ -151,6 +163,16 @@ private:
         if (priority_) to_.priority = require_count(*priority_);
         // The end of a single call says it anyway.
         if (says_final_) to_.says_final = require_flag(*says_final_) && is_streamed_;
+        sequence_parameters sequence;
+        if (sequence_id_ && !sequence_id_->says_nothing()) sequence.set_id(sequence_id_of(*sequence_id_));
+        if (begins_ && !begins_->says_nothing()) sequence.begins = require_flag(*begins_);
+        if (ends_ && !ends_->says_nothing()) sequence.ends = require_flag(*ends_);
+        to_.sequence = sequence.read(state_);
+    }
+
+    static sequence_id sequence_id_of(const named_parameter& from) {
+        if (from.is == named_parameter::kind::text) return {.text = std::string(from.text)};
+        return {.text = {}, .number = require_count(from)};
     }
 
     void read_input(const input_tensor& from) {
@@ -242,11 +264,12 @@ private:
     const nn::text_codes& texts_;
     const shared_memory_access& shared_memory_;
     const bool is_streamed_;
+    const state_values& state_;
     raw_contents raw_;
     std::size_t raw_taken_ = 0;
     infer_message to_;
     std::vector<bool> is_there_;
-    std::optional<named_parameter> timeout_, priority_, says_final_;
+    std::optional<named_parameter> timeout_, priority_, says_final_, sequence_id_, begins_, ends_;
 };
 
 }  // namespace
@@ -273,8 +296,8 @@ infer_head read_infer_head(std::span<const std::byte> from) {
 infer_message read_infer_message(std::span<const std::byte> from, const infer_head& head,
                                  const std::vector<nn::value_info>& inputs, const std::vector<nn::value_info>& outputs,
                                  const nn::text_codes& texts, const shared_memory_access& shared_memory,
-                                 bool is_streamed) {
-    return message_reading(from, head, inputs, outputs, texts, shared_memory, is_streamed).read();
+                                 bool is_streamed, const state_values& state) {
+    return message_reading(from, head, inputs, outputs, texts, shared_memory, is_streamed, state).read();
 }
 
 }  // namespace sluice::serve

@@ -15,6 +15,7 @@
 #include "serve/shared_tensors.hpp"
 #include "sluice/nn/model.hpp"
 #include "sluice/nn/text_codes.hpp"
+#include "sluice/serve/sequence.hpp"
 #include "sluice/serve/tensor_view.hpp"
 
 namespace sluice::serve {
@@ -34,8 +35,9 @@ struct infer_message {
     std::vector<tensor_view> inputs;     // in the model's order; in the message, in `decoded` or in `shared`
     std::vector<chosen_output> outputs;  // in the request's order
     std::optional<std::chrono::microseconds> timeout;
-    std::size_t priority = 0;  // 0: none is named
-    bool says_final = false;   // of a stream: the answer says that it is the last for its request
+    std::size_t priority = 0;                  // 0: none is named
+    std::optional<sequence_request> sequence;  // without a budget
+    bool says_final = false;                   // of a stream: the answer says that it is the last for its request
     // Elements that are not in the message as a tensor has them: numbers of variable length, or in several parts, and
     // codes of texts. Empty: all are where they were.
     std::unique_ptr<charged_memory> decoded;
@@ -47,10 +49,11 @@ infer_head read_infer_head(std::span<const std::byte> from);
 
 // `from` must outlive what is given. `head` is of read_infer_head(). `is_streamed`: it came in a stream. Throws
 // refusal: bad_request, which says where the request is wrong, and unavailable where the memory for requests is in use.
-// Inputs fit the model by name; whether their types and shapes do, the model says.
+// Inputs fit the model by name; whether their types and shapes do, the model says. `state`: which inputs and outputs a
+// request of a sequence does not have.
 infer_message read_infer_message(std::span<const std::byte> from, const infer_head& head,
                                  const std::vector<nn::value_info>& inputs, const std::vector<nn::value_info>& outputs,
                                  const nn::text_codes& texts, const shared_memory_access& shared_memory,
-                                 bool is_streamed);
+                                 bool is_streamed, const state_values& state = {});
 
 }  // namespace sluice::serve

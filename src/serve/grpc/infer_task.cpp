@@ -121,10 +121,12 @@ void infer_task::submit(const std::shared_ptr<infer_task>& self, lent_thread& th
         model_ = state_->models.find(head_.model_name, version_of(head_.model_version));
         if (message().size() > most_read_of_refused) model_->require_room(*this);
         request_ = read_infer_message(message(), head_, model_->network().inputs(), model_->network().outputs(),
-                                      model_->network().texts(), shared_memory, is_streamed_);
+                                      model_->network().texts(), shared_memory, is_streamed_, model_->state());
         inputs = std::move(request_.inputs);
         timeout = request_.timeout;
         priority = request_.priority;
+        sequence = request_.sequence;
+        if (sequence) sequence->budget = state_->options.budget;
         const auto left = deadline_ - std::chrono::system_clock::now();
         if (left <= left.zero()) throw refusal(refusal_kind::late, "the call's deadline was over when it arrived");
         if (left < longest_wait) {

@@ -223,6 +223,7 @@ void inference_service::server_metadata(call& from) noexcept {
             response.set_version(state_->options.version);
             response.add_extensions("model_configuration");
             response.add_extensions("model_repository");
+            response.add_extensions("sequence");
             response.add_extensions("statistics");
             const shared_regions* const regions = state_->options.shared_memory.get();
             if (regions && regions->has(region_kind::system)) response.add_extensions("system_shared_memory");
@@ -242,6 +243,7 @@ void inference_service::model_metadata(call& from) noexcept {
             for (const nn::value_info& each : model->network().inputs()) add_tensor(*response.add_inputs(), each);
             for (const nn::value_info& each : model->network().outputs()) add_tensor(*response.add_outputs(), each);
             (*response.mutable_properties())["rows"] = model->network().rows().text();
+            if (!model->state().all.empty()) (*response.mutable_properties())["state"] = model->state().words;
         });
 }
 

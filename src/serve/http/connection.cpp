@@ -413,11 +413,13 @@ void connection::handle_infer() {
         model_ = loop_->state().models.find(route_.model, route_.version);
         if (message_.body.size() > most_read_of_refused) model_->require_room(*this);
         loop_->reader().read(message_.body, message_.json_bytes, model_->network().inputs(),
-                             model_->network().outputs(), model_->network().texts(), request_);
+                             model_->network().outputs(), model_->network().texts(), request_, model_->state());
         require_same_model(request_, route_);
         inputs.swap(request_.inputs);
         timeout = request_.timeout;
         priority = request_.priority;
+        sequence = request_.sequence;
+        if (sequence) sequence->budget = loop_->state().budget;
         if (model_->submit(shared_from_this(), loop_.get())) return;
         inputs.swap(request_.inputs);
     }

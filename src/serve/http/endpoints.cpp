@@ -46,12 +46,14 @@ json tensors_of(const std::vector<nn::value_info>& values) {
 json metadata_of(const served_model& model, const server& models) {
     json versions = json::array();
     for (const std::size_t each : models.versions_of(model.name())) versions.push_back(std::to_string(each));
+    json properties{{"rows", model.network().rows().text()}};
+    if (!model.state().all.empty()) properties["state"] = model.state().words;
     return {{"name", model.name()},
             {"versions", versions},
             {"platform", model.network().platform()},
             {"inputs", tensors_of(model.network().inputs())},
             {"outputs", tensors_of(model.network().outputs())},
-            {"properties", {{"rows", model.network().rows().text()}}}};
+            {"properties", std::move(properties)}};
 }
 
 json configured_tensors(const std::vector<triton_tensor>& tensors) {
@@ -190,7 +192,7 @@ http_metrics http_metrics_of(const front_state& state) {
 }
 
 reply metadata_reply(const front_state& state) {
-    json extensions{"binary_tensor_data", "model_configuration", "model_repository", "statistics"};
+    json extensions{"binary_tensor_data", "model_configuration", "model_repository", "sequence", "statistics"};
     const auto& regions = state.options.shared_memory;
     if (regions && regions->has(region_kind::system)) extensions.push_back("system_shared_memory");
     if (regions && regions->has(region_kind::cuda)) extensions.push_back("cuda_shared_memory");

@@ -58,13 +58,14 @@ class body_reading {
 public:
     body_reading(std::string_view binary, bool has_binary, const std::vector<nn::value_info>& inputs,
                  const std::vector<nn::value_info>& outputs, const nn::text_codes& texts,
-                 const shared_memory_access& shared_memory, infer_body& to)
+                 const shared_memory_access& shared_memory, const state_values& state, infer_body& to)
         : binary_(std::as_bytes(std::span(binary))),
           has_binary_(has_binary),
           inputs_(inputs),
           outputs_(outputs),
           texts_(texts),
           shared_memory_(shared_memory),
+          state_(state),
           to_(to),
           numbers_at_(inputs.size(), is_missing) {
         to_.inputs.resize(inputs.size());
@@ -113,12 +114,27 @@ private:
                 to_.timeout = require_timeout(time);
             } else if (key == "priority") {
                 to_.priority = value_as<std::uint64_t>(value, "'priority'", "an integer of at least 0");
+            } else if (key == "sequence_id") {
+                sequence_.set_id(sequence_id_of(value));
+            } else if (key == "sequence_start") {
+                sequence_.begins = !says_nothing(value) && value_as<bool>(value, "'sequence_start'", "true or false");
+            } else if (key == "sequence_end") {
+                sequence_.ends = !says_nothing(value) && value_as<bool>(value, "'sequence_end'", "true or false");
             } else if (key == "triton_enable_empty_final_response") {
                 value_as<bool>(value, "'triton_enable_empty_final_response'", "true or false");  // there is one answer
             } else if (!may_pass_over(key, says_nothing(value))) {
-                refuse_parameter("the request", key, "binary_data_output, priority, timeout");
+                refuse_parameter("the request", key,
+                                 "binary_data_output, priority, sequence_end, sequence_id, sequence_start, timeout");
             }
         });
+    }
+
+    static sequence_id sequence_id_of(dom::element value) {
+        std::string_view text;
+        if (!value.get(text)) return {.text = std::string(text)};
+        if (value.is_null()) return {};
+        return {.text = {},
+                .number = value_as<std::uint64_t>(value, "'sequence_id'", "an integer of at least 0 or a text")};
     }
 
     // 0, false, "" or null: what clients send for a parameter that is not used.
@@ -293,7 +309,12 @@ private:
 
     // What is known only when all members have been read.
     void finish() {
+        to_.sequence = sequence_.read(state_);
         for (std::size_t i = 0; i < inputs_.size(); ++i) {
+            if (to_.sequence && state_.input_states[i]) {
+                require_no_state(numbers_at_[i] != is_missing, inputs_[i].name);
+                continue;
+            }
             if (numbers_at_[i] == is_missing) refuse_missing_input(inputs_[i].name);
             if (numbers_at_[i] == is_elsewhere) continue;
             tensor_view& to = to_.inputs[i];
@@ -304,7 +325,8 @@ private:
                    std::to_string(binary_taken_));
         }
         if (!has_outputs_)
-            for (std::size_t i = 0; i < outputs_.size(); ++i) to_.outputs.push_back({i, all_binary_, {}});
+            for (std::size_t i = 0; i < outputs_.size(); ++i)
+                if (!to_.sequence || !state_.output_states[i]) to_.outputs.push_back({i, all_binary_, {}});
         for (std::size_t i = 0; i < has_choice_.size(); ++i)
             if (!has_choice_[i]) to_.outputs[i].is_binary = all_binary_;
     }
@@ -316,7 +338,9 @@ private:
     const std::vector<nn::value_info>& outputs_;
     const nn::text_codes& texts_;
     const shared_memory_access& shared_memory_;
+    const state_values& state_;
     infer_body& to_;
+    sequence_parameters sequence_;
     std::vector<std::size_t> numbers_at_;  // of each input: in to_.numbers
     std::vector<bool> has_choice_;         // of each output: it says whether it is binary
     bool has_outputs_ = false;
@@ -333,6 +357,7 @@ void infer_body::clear() noexcept {
     outputs.clear();
     timeout.reset();
     priority = 0;
+    sequence.reset();
     if (numbers.capacity() > kept_json_bytes) std::vector<std::byte>().swap(numbers);
     numbers.clear();
     shared->clear();
@@ -355,7 +380,7 @@ infer_body_reader::~infer_body_reader() = default;
 
 void infer_body_reader::read(std::string& body, std::optional<std::size_t> json_bytes,
                              const std::vector<nn::value_info>& inputs, const std::vector<nn::value_info>& outputs,
-                             const nn::text_codes& texts, infer_body& to) {
+                             const nn::text_codes& texts, infer_body& to, const state_values& state) {
     to.clear();
     const std::size_t length = json_bytes.value_or(body.size());
     if (length > body.size()) {
@@ -373,7 +398,7 @@ void infer_body_reader::read(std::string& body, std::optional<std::size_t> json_
     if (failure == simdjson::MEMALLOC) throw std::bad_alloc();
     if (failure != simdjson::SUCCESS) refuse("the body is no JSON: " + std::string(simdjson::error_message(failure)));
     const std::string_view binary = std::string_view(body).substr(length);
-    body_reading(binary, json_bytes.has_value(), inputs, outputs, texts, shared_memory_, to).read(document);
+    body_reading(binary, json_bytes.has_value(), inputs, outputs, texts, shared_memory_, state, to).read(document);
     if (length > kept_json_bytes) parser_ = std::make_unique<parser>();
 }
 

@@ -14,6 +14,7 @@
 #include "serve/shared_tensors.hpp"
 #include "sluice/nn/model.hpp"
 #include "sluice/nn/text_codes.hpp"
+#include "sluice/serve/sequence.hpp"
 #include "sluice/serve/tensor_view.hpp"
 
 namespace sluice::serve {
@@ -31,8 +32,9 @@ struct infer_body {
     std::vector<tensor_view> inputs;        // in the model's order; in `numbers`, `codes`, `shared` or the body
     std::vector<chosen_output> outputs;     // in the request's order
     std::optional<std::chrono::microseconds> timeout;
-    std::size_t priority = 0;        // 0: none is named
-    std::vector<std::byte> numbers;  // those that were JSON
+    std::size_t priority = 0;                  // 0: none is named
+    std::optional<sequence_request> sequence;  // without a budget
+    std::vector<std::byte> numbers;            // those that were JSON
     std::unique_ptr<shared_tensors> shared = std::make_unique<shared_tensors>();
     std::unique_ptr<charged_memory> codes = std::make_unique<charged_memory>();  // of texts that were not JSON
 
@@ -47,9 +49,11 @@ public:
 
     // `json_bytes`: the length of the JSON at the body's beginning; none: the body is JSON. The body's contents stay as
     // they are; its capacity may grow. `texts`: the model's. Throws refusal (bad_request) that says where the body is
-    // wrong. Inputs fit the model by name; whether their types and shapes do, the model says (require_inputs).
+    // wrong. Inputs fit the model by name; whether their types and shapes do, the model says (require_inputs). `state`:
+    // which inputs and outputs a request of a sequence does not have.
     void read(std::string& body, std::optional<std::size_t> json_bytes, const std::vector<nn::value_info>& inputs,
-              const std::vector<nn::value_info>& outputs, const nn::text_codes& texts, infer_body& to);
+              const std::vector<nn::value_info>& outputs, const nn::text_codes& texts, infer_body& to,
+              const state_values& state = {});
 
 private:
     struct parser;

@@ -164,6 +164,9 @@ std::string_view openapi_text() {
       "parameters": {"type": "object", "properties": {
         "binary_data_output": {"type": "boolean"},
         "priority": {"type": "integer", "minimum": 0, "description": "1 comes first; 0: the model's default"},
+        "sequence_id": {"oneOf": [{"type": "integer", "minimum": 0}, {"type": "string", "maxLength": 128}],
+          "description": "Of a network with memory: the sequence that the request is a step of; 0 and \"\": none"},
+        "sequence_start": {"type": "boolean"}, "sequence_end": {"type": "boolean"},
         "timeout": {"type": "integer", "minimum": 0, "description": "Microseconds; 0: none"}}},
       "inputs": {"type": "array", "items": {"type": "object", "required": ["name", "datatype", "shape"],
         "additionalProperties": false, "properties": {

@@ -1,0 +1,110 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "serve/sequence_step.hpp"
+
+#include <cstddef>
+#include <cstring>
+#include <exception>
+#include <utility>
+
+#include "serve/state_values.hpp"
+#include "sluice/base/printable.hpp"
+#include "sluice/io/dtype.hpp"
+
+namespace sluice::serve {
+namespace {
+
+// What the model says of its state, in the order of state_values::all.
+std::vector<nn::value_info> state_infos(const served_model& model) {
+    std::vector<nn::value_info> all;
+    for (const auto& [input, output] : model.state().all) all.push_back(model.network().inputs()[input]);
+    return all;
+}
+
+tensor_view view_of(const nn::any_tensor& from) { return {from.type(), tensor_shape(from.shape()), from.bytes()}; }
+
+}  // namespace
+
+sequence_step::sequence_step(std::shared_ptr<infer_call> from, served_model& model,
+                             std::shared_ptr<sequence_table> sequences, clock::time_point since)
+    : from_(std::move(from)), model_(model), sequences_(std::move(sequences)), since_(since) {
+    inputs = from_->inputs;
+    timeout = from_->timeout;
+    priority = from_->priority;
+}
+
+void sequence_step::take_state() {
+    if (of().begins) return make_zeros();
+    const kept_state& now = sequences_->state_for(*this, state_infos(model_));
+    for (std::size_t i = 0; i < now.values.size(); ++i) inputs[model_.state().all[i].input] = view_of(now.values[i]);
+}
+
+// They count while this step is there. What the step leaves counts for the sequence.
+void sequence_step::make_zeros() {
+    const std::vector<tensor_shape> shapes =
+        first_shapes(model_.network(), model_.config(), model_.state(), from_->inputs);
+    std::size_t all = 0;
+    for (std::size_t i = 0; i < shapes.size(); ++i) {
+        const nn::value_info& its = model_.network().inputs()[model_.state().all[i].input];
+        const auto bytes = io::byte_count(shapes[i].lengths(), its.type);
+        if (!bytes || *bytes > SIZE_MAX / 2 - all)
+            throw refusal(refusal_kind::bad_request, "the state " + in_quotes(its.name) + " would be too large");
+        all += *bytes;
+    }
+    if (of().budget && !share_) share_.emplace(of().budget);
+    if (share_ && !share_->hold(all))
+        throw refusal(refusal_kind::unavailable, "the memory for requests is in use: there is no room for the state");
+    for (std::size_t i = 0; i < shapes.size(); ++i) {
+        const std::size_t input = model_.state().all[i].input;
+        std::byte* ignored = nullptr;
+        zeros_.push_back(nn::any_tensor::make_on_host(
+            model_.network().inputs()[input].type, {shapes[i].lengths().begin(), shapes[i].lengths().end()}, ignored));
+        inputs[input] = view_of(zeros_.back());
+    }
+}
+
+kept_state sequence_step::next_state(std::span<const tensor_view> outputs) const {
+    kept_state made{.like = state_infos(model_), .values = {}};
+    for (const auto& [input, output] : model_.state().all) {
+        const tensor_view& from = outputs[output];
+        std::byte* to = nullptr;
+        made.values.push_back(
+            nn::any_tensor::make_on_host(from.type, {from.shape.lengths().begin(), from.shape.lengths().end()}, to));
+        if (!from.bytes.empty()) std::memcpy(to, from.bytes.data(), from.bytes.size());
+    }
+    return made;
+}
+
+void sequence_step::answer(std::span<const tensor_view> outputs) noexcept {
+    try {
+        sequences_->keep(*this, next_state(outputs));
+    } catch (const std::exception& failure) {
+        return refuse(refusal_of(failure));
+    }
+    zeros_.clear();
+    share_.reset();
+    // Before the answer: the client may send the next step at once.
+    std::shared_ptr<sequence_step> next = sequences_->end_turn(*this);
+    from_->so_far = so_far;
+    from_->answer(outputs);
+    end(std::move(next));
+}
+
+void sequence_step::refuse(const refusal& why) noexcept { end(fail(why)); }
+
+std::shared_ptr<sequence_step> sequence_step::fail(const refusal& why) noexcept {
+    std::shared_ptr<sequence_step> next = sequences_->end_turn(*this);
+    from_->so_far = so_far;
+    from_->refuse(why);
+    return next;
+}
+
+void sequence_step::end(std::shared_ptr<sequence_step> next) noexcept {
+    if (next) {
+        // Of another version, it may end with its last step, before this thread has left it.
+        const auto other = &next->model() == &model_ ? nullptr : next->model().shared_from_this();
+        served_model::begin_turn(std::move(next), nullptr);
+    }
+    model_.end_step();  // after which it may go
+}
+
+}  // namespace sluice::serve

@@ -1,0 +1,108 @@
+// SPDX-License-Identifier: Apache-2.0
+// sequence_table: the live sequences of a model: their states, whose turn it is, and which have been idle for too long.
+// It outlives the version of the model that has made it: the next version takes it over.
+//
+// Invariant: of one sequence at most one step has its turn, and only that one touches the sequence's state.
+// Thread safety: all members may be called on any thread. It calls no model and no client.
+#pragma once
+
+#include <array>
+#include <chrono>
+#include <condition_variable>
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "serve/budget_share.hpp"
+#include "sluice/nn/any_tensor.hpp"
+#include "sluice/nn/model.hpp"
+#include "sluice/serve/sequence.hpp"
+
+namespace sluice::serve {
+
+class sequence_step;
+
+// A state between two steps.
+struct kept_state {
+    std::vector<nn::value_info> like;    // what the model said of each value, by the names
+    std::vector<nn::any_tensor> values;  // in host memory, in the same order
+
+    std::size_t size_bytes() const noexcept;
+};
+
+// Whether a model whose state is `b` can continue from `a`: names, types, and lengths as far as the model says them.
+bool is_same_state(const std::vector<nn::value_info>& a, const std::vector<nn::value_info>& b);
+
+class sequence_table {
+public:
+    using clock = std::chrono::steady_clock;
+
+    struct limits {
+        std::size_t most = 0;               // live sequences
+        std::size_t most_waiting = 0;       // steps that wait for those before them
+        std::chrono::milliseconds idle{0};  // without a step
+    };
+
+    explicit sequence_table(const limits& its) : limits_(its) {}
+    sequence_table(const sequence_table&) = delete;  // its thread knows its address
+    sequence_table& operator=(const sequence_table&) = delete;
+    ~sequence_table();
+
+    void set_limits(const limits& its);
+
+    // True: the step has its turn. False: it will get it from take_turn(). Throws refusal, and nothing changes:
+    // bad_request for a sequence that is not live where the step does not begin one; queue_full for one too many, and
+    // for too many steps that wait; unavailable where the memory for requests is in use.
+    bool enter(const std::shared_ptr<sequence_step>& step);
+
+    // For the step that has its turn. Where it does not begin its sequence, the state that it continues from, valid
+    // until the end of its turn. Throws refusal (bad_request) where the sequence is not live any more, or its state is
+    // another one than `like`: then the sequence has ended.
+    const kept_state& state_for(const sequence_step& step, const std::vector<nn::value_info>& like);
+    // What the step has made: the sequence has it when the turn ends. Throws refusal (no_memory), and nothing changes.
+    void keep(const sequence_step& step, kept_state made);
+    // Ends the turn; without keep() nothing has changed. Gives the step that has its turn now, if one waits.
+    std::shared_ptr<sequence_step> end_turn(const sequence_step& step) noexcept;
+
+    std::size_t size() const;
+    std::array<std::uint64_t, sequence_ends> ended() const;
+
+private:
+    struct sequence {
+        explicit sequence(const std::shared_ptr<request_budget>& budget) {
+            if (budget) share.emplace(budget);
+        }
+        bool hold(std::size_t bytes) noexcept { return !share || share->hold(bytes); }
+
+        std::optional<kept_state> state;  // none: it has not begun
+        std::optional<kept_state> next;   // that the step which has its turn has kept
+        std::deque<std::shared_ptr<sequence_step>> waiting;
+        std::optional<budget_share> share;
+        bool has_turn = false;  // one of its steps
+        clock::time_point last_used{};
+    };
+
+    sequence& find(const sequence_step& step);
+    void require_room(const sequence_id& id);
+    [[noreturn]] void refuse_unknown(const sequence_id& id) const;
+    void end_idle(clock::time_point now);
+    void look();
+
+    mutable std::mutex mutex_;  // of what follows
+    limits limits_;
+    std::map<sequence_id, sequence> live_;
+    std::size_t waiting_ = 0;
+    std::array<std::uint64_t, sequence_ends> ended_{};
+    bool ends_ = false;
+    std::condition_variable wakes_;
+    std::thread looking_;  // for idle ones, from the first sequence on
+};
+
+}  // namespace sluice::serve
