@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // What a CPU moves in runs and tiles is where a plain loop over the elements puts it: views with any strides, and Pad,
-// Gather, GatherND, GatherElements, OneHot, Trilu and Concat over shapes at random.
+// Gather, GatherND, GatherElements, ScatterElements, ScatterND, OneHot, Trilu and Concat over shapes at random.
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -235,6 +236,101 @@ TEST_F(movement_families, elements_at_places_that_a_tensor_gives) {
                 ASSERT_EQ(made[i], static_cast<float>(place + 1));
             }
         }
+    }
+}
+
+TEST_F(movement_families, elements_go_to_places_that_a_tensor_gives) {
+    const std::string reductions[] = {"none", "add", "mul", "min", "max"};
+    for (int round = 0; round < 200; ++round) {
+        SCOPED_TRACE(round);
+        const lengths shape = some_lengths(any(1, 4)), strides = strides_of(shape);
+        const std::string reduction = reductions[any(0, 4)];
+        const attribute how = text(reduction);
+        const auto expect = [&](const std::string& op, const any_tensor& indices, const lengths& of_updates,
+                                const attributes& with, const auto& target_of) {
+            std::vector<float> x(product(shape)), updates(product(of_updates));
+            for (float& each : x) each = static_cast<float>(any(0, 8)) - 4;
+            for (float& each : updates) each = any(0, 20) == 0 ? std::nanf("") : static_cast<float>(any(0, 8)) - 4;
+            std::vector<float> expected = x;
+            for (std::size_t i = 0; i < updates.size(); ++i) {
+                float& there = expected[target_of(i)];
+                const float a = there, b = updates[i];
+                if (reduction == "none") there = b;
+                if (reduction == "add") there = a + b;
+                if (reduction == "mul") there = a * b;
+                if (reduction == "min") there = std::isnan(a) || a < b ? a : b;
+                if (reduction == "max") there = std::isnan(a) || b < a ? a : b;
+            }
+            const auto made =
+                run_node({op, {any_tensor(x, shape), indices, any_tensor(updates, of_updates)}, with, {}, 18}, on_);
+            const auto values = made[0].values<float>();
+            for (std::size_t i = 0; i < values.size(); ++i)
+                ASSERT_TRUE(values[i] == expected[i] || (std::isnan(values[i]) && std::isnan(expected[i])))
+                    << op << " " << reduction << " " << i;
+        };
+        // Without a reduction no place is named twice.
+        const auto distinct = [&](std::size_t count, std::size_t length) {
+            std::vector<std::int64_t> made(length);
+            std::iota(made.begin(), made.end(), -static_cast<std::int64_t>(length / 2));
+            std::ranges::shuffle(made, numbers_);
+            made.resize(std::min(count, length));
+            return made;
+        };
+        const std::size_t axis = any(0, shape.size() - 1);
+        {
+            lengths of = shape;
+            for (std::size_t d = 0; d < shape.size(); ++d) of[d] = any(1, shape[d]);
+            if (reduction != "none") of[axis] = any(1, 12);
+            const lengths from = strides_of(of);
+            std::vector<std::int64_t> indices(product(of));
+            for_each_place(of, [&](std::size_t i, const lengths& at) {
+                if (reduction != "none") indices[i] = places(1, shape[axis])[0];
+                if (reduction != "none" || at[axis] != 0) return;
+                const auto line = distinct(of[axis], shape[axis]);
+                for (std::size_t k = 0; k < of[axis]; ++k) indices[i + k * from[axis]] = line[k];
+            });
+            const bool is_narrow = any(0, 1) == 0;
+            const std::vector<std::int32_t> narrow(indices.begin(), indices.end());
+            expect("ScatterElements", is_narrow ? any_tensor(narrow, of) : any_tensor(indices, of), of,
+                   {{"axis", whole(static_cast<std::int64_t>(axis))}, {"reduction", how}}, [&](std::size_t i) {
+                       std::size_t place = 0;
+                       for (std::size_t d = 0; d < of.size(); ++d)
+                           place += (d == axis ? place_of(indices[i], shape[axis]) : i / from[d] % of[d]) * strides[d];
+                       return place;
+                   });
+        }
+        {
+            const std::size_t tuple = any(1, shape.size()), inner = strides[tuple - 1], all = product(shape) / inner;
+            std::vector<std::size_t> targets;
+            if (reduction == "none") {
+                for (const std::int64_t each : distinct(any(1, 30), all)) targets.push_back(place_of(each, all));
+            } else {
+                for (std::size_t i = any(1, 30); i > 0; --i) targets.push_back(any(0, all - 1));
+            }
+            std::vector<std::int64_t> indices;
+            for (const std::size_t each : targets)
+                for (std::size_t d = 0; d < tuple; ++d)
+                    indices.push_back(static_cast<std::int64_t>(each * inner / strides[d] % shape[d]) -
+                                      (any(0, 1) == 0 ? static_cast<std::int64_t>(shape[d]) : 0));
+            lengths of{targets.size()};
+            of.insert(of.end(), shape.begin() + static_cast<std::ptrdiff_t>(tuple), shape.end());
+            expect("ScatterND", any_tensor(indices, {targets.size(), tuple}), of, {{"reduction", how}},
+                   [&](std::size_t i) { return targets[i / inner] * inner + i % inner; });
+        }
+    }
+}
+
+TEST_F(movement_families, a_place_that_is_not_there_is_refused_wherever_it_is) {
+    constexpr std::int64_t greatest = std::numeric_limits<std::int64_t>::max(),
+                           least = std::numeric_limits<std::int64_t>::min();
+    const any_tensor x = counted({7, 5, 3});
+    for (const std::int64_t wrong : {std::int64_t{-8}, std::int64_t{7}, greatest, least, greatest - 3, least + 3}) {
+        std::vector<std::int64_t> indices(50);
+        indices[any(0, 49)] = wrong;
+        EXPECT_THROW(answer("GatherElements", {x, any_tensor(indices, {50, 1, 1})}, {{"axis", whole(0)}}), error);
+        EXPECT_THROW(answer("GatherND", {x, any_tensor(indices, {50, 1})}), error);
+        EXPECT_THROW(answer("GatherND", {x, any_tensor(indices, {25, 2})}), error);
+        EXPECT_THROW(answer("ScatterND", {x, any_tensor(indices, {25, 2}), counted({25, 3})}), error);
     }
 }
 

@@ -6,6 +6,7 @@
 #include <string>
 #include <type_traits>
 
+#include "nn/operators/index_places.hpp"
 #include "nn/operators/launch_each.hpp"
 #include "nn/operators/movement.hpp"
 #include "nn/operators/moves_on_cpu.hpp"
@@ -43,6 +44,38 @@ struct tuples_as_numbers {
             is_there = is_there && part >= 0;
         }
         to[i] = static_cast<std::int64_t>(is_there ? place : places);
+    }
+
+    void on_host(std::size_t first, std::size_t last) const {
+        switch (length) {
+            case 1: return of_length<1>(first, last);
+            case 2: return of_length<2>(first, last);
+            case 3: return of_length<3>(first, last);
+            case 4: return of_length<4>(first, last);
+            default:
+                for (std::size_t i = first; i < last; ++i) (*this)(i);
+        }
+    }
+
+private:
+    template <std::size_t Length>
+    void of_length(std::size_t first, std::size_t last) const {
+        const auto none = static_cast<std::int64_t>(places);
+        with_places(indices, 0, [&](const auto& list) {
+            for (std::size_t i = first; i < last; ++i) {
+                // (Batches are counted only where there are some.)
+                std::uint64_t place = per_batch > i ? 0 : i / per_batch * places_of_batch;
+                bool is_there = true;
+                for (std::size_t k = 0; k < Length; ++k) {
+                    const auto of_this = static_cast<std::int64_t>(limit[k]);
+                    auto part = static_cast<std::int64_t>(list.at[i * Length + k]);
+                    part += part < 0 ? of_this : 0;
+                    is_there &= static_cast<std::uint64_t>(part) < limit[k];
+                    place += static_cast<std::uint64_t>(part) * stride[k];
+                }
+                to[i] = is_there ? static_cast<std::int64_t>(place) : none;
+            }
+        });
     }
 };
 
@@ -128,17 +161,38 @@ struct gathered_rows {
     static constexpr std::size_t numbers_of_part = words_of_part<Word>;
     std::size_t host_unit() const { return inner; }
     void on_host(std::size_t first, std::size_t last) const {
-        std::size_t row = first / inner, outer = row / count, of_row = row - outer * count;
-        for (Word* to = y + first; row < last / inner; ++row, to += inner) {
-            const std::int64_t at = indices.place_in(of_row, length);
+        with_places(indices, length, [&](const auto& place_of) {
+            std::size_t row = first / inner, outer = row / count, of_row = row - outer * count;
+            for (const std::size_t end = last / inner; row < end;) {
+                const std::size_t rows = std::min(end - row, count - of_row);
+                inner == 1 ? elements(place_of, of_row, rows, outer, y + row)
+                           : runs(place_of, of_row, rows, outer, y + row * inner);
+                row += rows;
+                of_row = 0;
+                ++outer;
+            }
+        });
+    }
+
+private:
+    // For the indices [first, first + rows).
+    template <typename Places>
+    void elements(const Places& place_of, std::size_t first, std::size_t rows, std::size_t outer, Word* to) const {
+        const Word* const from = x + outer * length;
+        for (std::size_t i = 0; i < rows; ++i) {
+            const std::int64_t at = place_of(first + i);
+            to[i] = at < 0 ? static_cast<Word>(nothing) : from[at];
+        }
+    }
+    template <typename Places>
+    void runs(const Places& place_of, std::size_t first, std::size_t rows, std::size_t outer, Word* to) const {
+        const Word* const from = x + outer * length * inner;
+        for (std::size_t i = 0; i < rows; ++i, to += inner) {
+            const std::int64_t at = place_of(first + i);
             if (at < 0) {
                 std::fill_n(to, inner, static_cast<Word>(nothing));
             } else {
-                copy_run(x + (outer * length + static_cast<std::size_t>(at)) * inner, inner, to);
-            }
-            if (++of_row == count) {
-                of_row = 0;
-                ++outer;
+                copy_run(from + static_cast<std::size_t>(at) * inner, inner, to);
             }
         }
     }
@@ -206,18 +260,32 @@ struct gathered_elements {
     }
 
     // Run by run of the last dimension.
+    static constexpr std::size_t numbers_of_part = words_of_part<Word>;
     std::size_t host_unit() const { return others.rank != 0 ? others.length[others.rank - 1] : 1; }
     void on_host(std::size_t first, std::size_t last) const {
         const std::size_t run = host_unit();
-        const std::int64_t step = others.rank != 0 ? others.stride[others.rank - 1] : 0,
-                           by_place = static_cast<std::int64_t>(stride);
-        for (std::size_t i = first; i < last; i += run) {
-            const Word* const from = x + others(i);
-            for (std::size_t k = 0; k < run; ++k) {
-                const std::int64_t at = indices.place_in(i + k, length);
-                y[i + k] =
-                    at < 0 ? static_cast<Word>(nothing) : from[static_cast<std::int64_t>(k) * step + at * by_place];
+        const std::int64_t step = others.rank != 0 ? others.stride[others.rank - 1] : 0;
+        with_places(indices, length, [&](const auto& place_of) {
+            for (std::size_t i = first; i < last; i += run) {
+                const Word* const from = x + others(i);
+                if (step == 0 && stride == 1) {
+                    take(place_of, i, run, [&](std::size_t, std::int64_t at) { return from[at]; });
+                } else {
+                    const auto by_place = static_cast<std::int64_t>(stride);
+                    take(place_of, i, run, [&](std::size_t k, std::int64_t at) {
+                        return from[static_cast<std::int64_t>(k) * step + at * by_place];
+                    });
+                }
             }
+        });
+    }
+
+private:
+    template <typename Places, typename From>
+    void take(const Places& place_of, std::size_t i, std::size_t run, const From& from) const {
+        for (std::size_t k = 0; k < run; ++k) {
+            const std::int64_t at = place_of(i + k);
+            y[i + k] = at < 0 ? static_cast<Word>(nothing) : from(k, at);
         }
     }
 };

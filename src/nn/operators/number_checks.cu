@@ -62,6 +62,50 @@ struct checked_numbers {
     SLUICE_KERNEL bool is_fine(std::size_t i) const { return is_real() ? is_fine(i, real(i)) : is_fine(i, whole(i)); }
 };
 
+// Whether all are surely fine: for integers of 32 and 64 bits in ranges. A sum of bits in place of a branch for each:
+// its sign says whether a number is below the range or above it, also where a difference overflows.
+template <std::size_t Columns, typename Integer>
+bool are_in_ranges(const Integer* numbers, std::size_t count, const number_range* allowed) {
+    std::uint64_t wrong = 0;
+    for (std::size_t i = 0; i < count; ++i) {
+        for (std::size_t k = 0; k < Columns; ++k) {
+            const auto number = static_cast<std::uint64_t>(static_cast<std::int64_t>(numbers[i * Columns + k]));
+            wrong |= (number - static_cast<std::uint64_t>(allowed[k].least)) |
+                     (static_cast<std::uint64_t>(allowed[k].most) - number);
+        }
+    }
+    return wrong >> 63 == 0;
+}
+template <typename Integer>
+bool are_surely_fine(const checked_numbers& of, std::size_t count) {
+    const auto* const numbers = static_cast<const Integer*>(of.at);
+    number_range allowed[number_rule::max_columns];
+    const std::size_t columns = of.columns;
+    if (count % columns != 0) return false;
+    for (std::size_t k = 0; k < columns; ++k) {
+        allowed[k] = of.allowed[k];
+        if (allowed[k].least > allowed[k].most) return false;
+    }
+    switch (columns) {
+        case 1: return are_in_ranges<1>(numbers, count, allowed);
+        case 2: return are_in_ranges<2>(numbers, count / 2, allowed);
+        case 3: return are_in_ranges<3>(numbers, count / 3, allowed);
+        case 4: return are_in_ranges<4>(numbers, count / 4, allowed);
+        case 5: return are_in_ranges<5>(numbers, count / 5, allowed);
+        default: return false;
+    }
+}
+// The place of the first number that is refused, or count.
+std::size_t first_refused(const checked_numbers& of, std::size_t count) {
+    if (of.known == nullptr) {
+        if (of.type == io::dtype::i64 && are_surely_fine<std::int64_t>(of, count)) return count;
+        if (of.type == io::dtype::i32 && are_surely_fine<std::int32_t>(of, count)) return count;
+    }
+    for (std::size_t i = 0; i < count; ++i)
+        if (!of.is_fine(i)) return i;
+    return count;
+}
+
 // A number in 64 bits, and as text.
 std::uint64_t bits_of(const checked_numbers& numbers, std::size_t i) {
     return numbers.is_real() ? std::bit_cast<std::uint64_t>(numbers.real(i))
@@ -131,8 +175,8 @@ struct checking_call {
 
     static void run(const void* erased) {
         const auto& self = *static_cast<const checking_call*>(erased);
-        for (std::size_t i = 0; i < self.count; ++i)
-            if (!self.numbers.is_fine(i)) refuse(self.numbers, i, self.words);
+        const std::size_t wrong = first_refused(self.numbers, self.count);
+        if (wrong != self.count) refuse(self.numbers, wrong, self.words);
     }
 };
 
@@ -207,8 +251,8 @@ void require_numbers(const node_call& in, std::size_t input, const number_rule& 
         const void* const known = rule.known != nullptr ? rule.known->bytes().data() : nullptr;
         const checked_numbers here =
             checked(numbers, rule, numbers.bytes().data(), static_cast<const std::int64_t*>(known));
-        for (std::size_t i = 0; i < numbers.elements(); ++i)
-            if (!here.is_fine(i)) refuse(here, i, check_words(in, input, rule.noun));
+        const std::size_t wrong = first_refused(here, numbers.elements());
+        if (wrong != numbers.elements()) refuse(here, wrong, check_words(in, input, rule.noun));
         return;
     }
     const checked_numbers there = checked(numbers, rule, in.read<void>(numbers),

@@ -1,40 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 // Operators that give a copy of a tensor with other elements at places that another tensor gives.
 //
-// The updates are seen as lines of steps. All steps of a line go to places that no other line goes to, so with a
-// reduction one index carries out a line, in order. Without one, ONNX says that no place is named twice, and each step
-// is an index of its own.
+// With a reduction one index carries out a line (scattering.hpp), in order. Without one, ONNX says that no place is
+// named twice, and each step is an index of its own.
 #include <algorithm>
 #include <string>
-#include <type_traits>
 
 #include "nn/operators/launch_each.hpp"
 #include "nn/operators/movement.hpp"
 #include "nn/operators/number_checks.hpp"
-#include "sluice/base/detail/is_nan.hpp"
+#include "nn/operators/scattering.hpp"
 
 namespace sluice::nn::operators {
 namespace {
-
-enum class scatter_reduction : std::uint64_t { none, add, multiply, least, most };
-
-// Where the updates and their indices are, and where they go.
-struct scatter_lines {
-    index_list indices{};
-    strided_view target, update, index;  // of a line, at its begin
-    std::size_t lines = 0, steps = 0;
-    std::size_t update_step = 0, index_step = 0;  // from one step to the next
-    std::size_t length = 0, stride = 0;           // of the places
-
-    // The element of the output, or -1 if there is no such place.
-    SLUICE_KERNEL std::int64_t target_of(std::size_t line, std::size_t step) const {
-        const std::int64_t place = indices.place_in(static_cast<std::size_t>(index(line)) + step * index_step, length);
-        return place < 0 ? -1 : target(line) + place * static_cast<std::int64_t>(stride);
-    }
-    SLUICE_KERNEL std::size_t update_of(std::size_t line, std::size_t step) const {
-        return static_cast<std::size_t>(update(line)) + step * update_step;
-    }
-};
 
 template <typename Word>
 struct scattered_steps {
@@ -54,33 +32,18 @@ struct scattered_lines {
     T* y;
     scatter_reduction how;
     scatter_lines at;
-    // Integers that overflow begin again.
-    using wide = std::conditional_t<std::is_integral_v<T>, std::uint64_t, computed<T>>;
 
-    SLUICE_KERNEL computed<T> reduced(computed<T> a, computed<T> b) const {
-        switch (how) {
-            case scatter_reduction::none: break;
-            case scatter_reduction::add: return static_cast<computed<T>>(static_cast<wide>(a) + static_cast<wide>(b));
-            case scatter_reduction::multiply:
-                return static_cast<computed<T>>(static_cast<wide>(a) * static_cast<wide>(b));
-            case scatter_reduction::least: return sluice::detail::is_nan(a) || a < b ? a : b;  // NaN if one is
-            case scatter_reduction::most: return sluice::detail::is_nan(a) || b < a ? a : b;
-        }
-        return b;
-    }
     SLUICE_KERNEL void operator()(std::size_t line) const {
         for (std::size_t step = 0; step < at.steps; ++step) {
             const std::int64_t target = at.target_of(line, step);
-            if (target < 0) continue;
-            y[target] = static_cast<T>(reduced(static_cast<computed<T>>(y[target]),
-                                               static_cast<computed<T>>(updates[at.update_of(line, step)])));
+            if (target >= 0) y[target] = scattered(how, y[target], updates[at.update_of(line, step)]);
         }
     }
 };
 
 scatter_reduction scatter_reduction_of(const node_call& in) {
     const std::string name = in.text("reduction", "none");
-    if (name == "none") return scatter_reduction::none;
+    if (name == "none") return scatter_reduction::replace;
     if (name == "add") return scatter_reduction::add;
     if (name == "mul") return scatter_reduction::multiply;
     if (name == "min" && in.opset() >= 18) return scatter_reduction::least;
@@ -94,14 +57,15 @@ void scatter_into_copy(node_call& in, const any_tensor& indices, const scatter_l
     if (updates.type() != x.type()) in.refuse("writes " + to_string(updates) + " to " + to_string(x));
     const scatter_reduction how = scatter_reduction_of(in);
     in.copy(x, y);
-    if (how == scatter_reduction::none) {
+    if (how != scatter_reduction::replace && x.type() == io::dtype::boolean) in.refuse_type(x);
+    if (scatter_on_cpu(in, indices, updates, at, how, y)) return;
+    if (how == scatter_reduction::replace) {
         with_word(x.type(), [&]<typename Word>() {
             each(in, at.lines * at.steps, scattered_steps<Word>{in.read<Word>(updates), in.write<Word>(y), at},
                  {&indices, &updates}, {&y});
         });
         return;
     }
-    if (x.type() == io::dtype::boolean) in.refuse_type(x);
     with_type(x.type(), [&]<typename T>() {
         each(in, at.lines, scattered_lines<T>{in.read<T>(updates), in.write<T>(y), how, at}, {&indices, &updates},
              {&y});
@@ -130,6 +94,7 @@ void scatter_elements(node_call& in) {
     at.lines = product_of(of_lines);
     at.target = view_of(in, of_lines, to);
     at.update = at.index = view_of(in, of_lines, from);
+    at.run = axis + 1 == shape.size() ? 1 : shape.back();
     const any_tensor& y = in.make_output(0, x.type(), of_x);
     require_places(in, at.length, y);
     scatter_into_copy(in, indices, at, y);
@@ -153,6 +118,7 @@ void scatter_tuples(node_call& in) {
     at.indices = index_list_of(in, places);
     at.lines = at.stride = at.update_step = product_of(rest);
     at.steps = places.elements();
+    at.is_of_runs = 1;
     at.index_step = 1;
     at.length = product_of(std::span(of_x).first(of_indices.back()));
     at.target = at.update = view_of(in, {at.lines}, {1});
