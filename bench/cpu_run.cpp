@@ -9,7 +9,8 @@
 
 #include "sluice/io/npy.hpp"
 #include "sluice/io/npy_writer.hpp"
-#include "sluice/nn/mlp_model.hpp"
+#include "sluice/nn/safetensors.hpp"
+#include "sluice/nn/to_layers.hpp"
 #include "support/result.hpp"
 #include "support/timing.hpp"
 
@@ -69,9 +70,9 @@ void write_input(const std::filesystem::path& path, std::size_t rows, std::size_
 // The loop that a user would write without Sluice.
 class plain_loop {
 public:
-    plain_loop(const nn::mlp_model& model, std::size_t batch) : batch_(batch) {
+    plain_loop(const std::vector<mlp_layer>& layers, std::size_t batch) : batch_(batch) {
         using tag = dnnl::memory::format_tag;
-        for (const nn::dense_layer& layer : model.layers) {
+        for (const mlp_layer& layer : layers) {
             const auto matrix = [](std::size_t rows, std::size_t columns, tag order) {
                 return dnnl::memory::desc({static_cast<dnnl_dim_t>(rows), static_cast<dnnl_dim_t>(columns)},
                                           dnnl::memory::data_type::f32, order);
@@ -140,7 +141,7 @@ void compare(const std::string& tool, const std::vector<std::size_t>& widths, st
     write_model(model, widths);
     write_input(input, rows, widths.front());
 
-    const nn::mlp_model network = nn::load_mlp(model);
+    const std::vector<mlp_layer> network = nn::to_layers(nn::load_safetensors(model));
     const io::npy_file array(input);
     double best_ours = 0;
     double best_plain = 0;

@@ -16,6 +16,7 @@
 #include "sluice/kernels/gemm_tuning.hpp"
 #include "sluice/nn/engine.hpp"
 #include "sluice/nn/plan.hpp"
+#include "sluice/nn/to_model.hpp"
 #include "sluice/sluice.hpp"
 #include "support/networks.hpp"
 #include "support/result.hpp"
@@ -34,7 +35,7 @@ std::string axes(std::size_t devices, const char* type) {
 }
 
 // Rows per second over these GPUs: each batch goes to the GPU with the least work in flight.
-double gpu_throughput(const device_set& gpus, const nn::mlp_model& model) {
+double gpu_throughput(const device_set& gpus, const std::vector<mlp_layer>& model) {
     using output = pending<std::vector<bfloat16>>;
     using fast_forward = decltype(nn::compile_forward_from_host(std::declval<scheduling_policy&>(),
                                                                 std::declval<nn::basic_plan<bfloat16>>(), batch));
@@ -74,18 +75,18 @@ double gpu_throughput(const device_set& gpus, const nn::mlp_model& model) {
     return 1e6 * double(gpus.size() * batches_each * batch) / took;
 }
 
-double cpu_throughput(const device_set& cpus, const nn::mlp_model& model) {
+double cpu_throughput(const device_set& cpus, const std::vector<mlp_layer>& model) {
     round_robin_devices pool(cpus, 4);
     nn::engine engine({.batch = 256, .in_flight = 8 * cpus.size()});
-    const auto networks = sync(nn::replicate(cpus, sync(on_device(cpus[0], nn::make_plan(model)), pool)), pool);
-    for (std::size_t i = 0; i < cpus.size(); ++i) engine.add(networks[i], pool.on(cpus[i]));
+    for (device* const each : cpus)
+        engine.add(sync(nn::make_network(nn::to_model(model)), pool.on(*each)), pool.on(*each));
     const std::size_t rows = 16384 * cpus.size();
     const auto values = std::make_shared<const std::vector<float>>(rows * 784, 0.25f);
     const auto run = [&] {
         engine.run(
             rows,
             [&](std::size_t first, std::size_t count) {
-                return upload(std::span(*values).subspan(first * 784, count * 784), values, {count, 784});
+                return nn::host_rows(std::span(*values).subspan(first * 784, count * 784), values);
             },
             [](std::size_t, std::span<const float> outputs) {
                 if (!std::isfinite(outputs.back())) throw std::runtime_error("an output is not finite");
@@ -96,7 +97,7 @@ double cpu_throughput(const device_set& cpus, const nn::mlp_model& model) {
 }
 
 void run() {
-    const nn::mlp_model model = random_network({784, 512, 512, 10});
+    const std::vector<mlp_layer> model = random_network({784, 512, 512, 10});
     {
         runtime machine({.cpu_devices = 2, .cpu_workers = 1, .cuda = false});
         const device_set both = device_set::of(machine, "cpu");

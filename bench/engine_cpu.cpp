@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The engine on a CPU device with small batches in f32, and the bare calls of the same kernel over the same rows: loops
-// of as many threads as the engine has workers, each with its half (third ...) of the rows. The engine is given an
-// operation for each batch, rows in host memory, or all rows and room for all outputs.
+// of as many threads as the engine has workers, each with its half (third ...) of the rows. The engine is given
+// rows in host memory, or all rows and room for all outputs.
 //
 //     bench_engine_cpu [SECONDS]      seconds for each size of batches, 4 unless given
 //
@@ -24,11 +24,10 @@
 
 #include "kernels/fused_mlp/fused_mlp_dispatch.hpp"
 #include "sluice/nn/engine.hpp"
-#include "sluice/nn/plan.hpp"
+#include "sluice/nn/to_model.hpp"
 #include "sluice/runtime/runtime.hpp"
 #include "sluice/runtime/scheduling_policy.hpp"
 #include "sluice/runtime/sync.hpp"
-#include "sluice/runtime/transfer.hpp"
 #include "support/networks.hpp"
 #include "support/result.hpp"
 
@@ -69,16 +68,6 @@ void bare_threads(const packed_mlp<float>& network, const host_rows& from, std::
     bare_calls(network, from, batch, 0, threads == 1 ? from.rows : part, to);
 }
 
-void engine_with_operations(const nn::engine& engine, const host_rows& from, float* to) {
-    engine.run(
-        from.rows,
-        [&](std::size_t first, std::size_t count) {
-            return upload(std::span<const float>(*from.inputs).subspan(first * from.in, count * from.in), from.inputs,
-                          shape{count, from.in});
-        },
-        [&](std::size_t first, std::span<const float> outputs) { std::ranges::copy(outputs, to + first * out); });
-}
-
 void engine_with_host_rows(const nn::engine& engine, const host_rows& from, float* to) {
     engine.run(
         from.rows,
@@ -117,18 +106,18 @@ void compare(const std::vector<std::size_t>& widths, std::size_t workers, std::s
     device& cpu = machine.find("cpu:0");
     const std::size_t streams = 4 * workers;  // as the tool has
     round_robin pool(cpu, streams);
-    const nn::plan network = sync(nn::make_plan(random_network(widths)), pool);
+    const std::vector<mlp_layer> network = random_network(widths);
+    const packed_mlp<float> packed = sync(pack_mlp<float>(network), pool);
     nn::engine engine({.batch = batch, .in_flight = 4 * streams});
-    engine.add(network, pool);
+    engine.add(sync(nn::make_network(nn::to_model(network)), pool), pool);
     const host_rows rows(std::max<std::size_t>(4096, (std::size_t{1} << 22) / widths[0] / widths[1] * 64), widths[0]);
     std::string layers;
     for (const std::size_t width : widths) layers += (layers.empty() ? "" : "-") + std::to_string(width);
     std::vector<float> ours(rows.rows * out), expected(rows.rows * out);
     const std::vector<std::pair<std::string, std::function<void()>>> ways{
-        {"bare calls", [&] { bare_threads(*network.fused(), rows, batch, workers, expected.data()); }},
+        {"bare calls", [&] { bare_threads(packed, rows, batch, workers, expected.data()); }},
         {"memory, into memory", [&] { engine.run(*rows.inputs, ours); }},
         {"memory", [&] { engine_with_host_rows(engine, rows, ours.data()); }},
-        {"operations", [&] { engine_with_operations(engine, rows, ours.data()); }},
     };
     for (const auto& [name, way] : ways) {
         std::ranges::fill(ours, -1.0f);

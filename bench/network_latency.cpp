@@ -42,9 +42,9 @@ std::string text_of(const std::vector<std::size_t>& pieces) {
     return text + "]";
 }
 
-std::vector<layer_by_hand> layers_of(const nn::mlp_model& model) {
+std::vector<layer_by_hand> layers_of(const std::vector<mlp_layer>& model) {
     std::vector<layer_by_hand> made;
-    for (const nn::dense_layer& each : model.layers) {
+    for (const mlp_layer& each : model) {
         layer_by_hand layer{each.in_features, each.out_features, {}, {}, each.after == activation::relu};
         for (const float value : each.weight) layer.weight.emplace_back(value);
         for (const float value : each.bias) layer.bias.emplace_back(value);
@@ -66,7 +66,7 @@ void compare(std::span<const bfloat16> ours, std::span<const bfloat16> by_hand) 
 
 void measure(device& gpu, std::size_t rows, const std::vector<std::size_t>& pieces) {
     single_stream policy(gpu);
-    const nn::mlp_model model = random_network({784, 512, 512, 10});
+    const std::vector<mlp_layer> model = random_network({784, 512, 512, 10});
     const auto network = sync(nn::make_plan<bfloat16>(model), policy);
     for (const std::size_t each : pieces) tune(gpu, each);
     const auto fast = nn::compile_forward_from_host(policy, network, rows, {}, pieces, download_buffer);

@@ -24,7 +24,7 @@
 #include "sluice/nn/engine.hpp"
 #include "sluice/nn/network.hpp"
 #include "sluice/nn/onnx.hpp"
-#include "sluice/nn/plan.hpp"
+#include "sluice/nn/to_model.hpp"
 #include "sluice/runtime/runtime.hpp"
 #include "sluice/runtime/scheduling_policy.hpp"
 #include "sluice/runtime/sync.hpp"
@@ -95,7 +95,7 @@ double rows_by_engine(device& cpu, const std::vector<std::size_t>& widths, std::
     const std::size_t streams = 4 * std::max(1u, std::thread::hardware_concurrency());  // as the tool has
     round_robin pool(cpu, streams);
     nn::engine engine({.batch = batch, .in_flight = 4 * streams});
-    engine.add(sync(nn::make_plan(bench::random_network(widths)), pool), pool);
+    engine.add(sync(nn::make_network(nn::to_model(bench::random_network(widths))), pool), pool);
     // 16 MB of inputs, or 64 batches.
     const std::size_t rows = std::max<std::size_t>(64, (std::size_t{4} << 20) / widths.front() / batch) * batch;
     const std::vector<float> inputs = numbers(rows * widths.front());

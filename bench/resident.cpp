@@ -15,6 +15,7 @@
 
 #include "sluice/nn/plan.hpp"
 #include "sluice/nn/resident.hpp"
+#include "sluice/nn/to_model.hpp"
 #include "sluice/sluice.hpp"
 #include "support/latency.hpp"
 #include "support/networks.hpp"
@@ -54,7 +55,7 @@ template <typename T>
 void compare(device& gpu, const std::vector<std::size_t>& widths, const std::string& name, std::size_t rows,
              std::size_t blocks = 0) {
     single_stream policy(gpu);
-    const nn::mlp_model model = random_network(widths);
+    const std::vector<mlp_layer> model = random_network(widths);
     const auto plan = sync(nn::make_plan<T>(model), policy);
     const auto graph = nn::compile_forward_from_host(policy, plan, rows);
     const std::vector<T> x(rows * widths.front(), T(0.5F));
@@ -62,7 +63,7 @@ void compare(device& gpu, const std::vector<std::size_t>& widths, const std::str
     static_cast<void>(sync(graph(x), policy));
     std::optional<busy_gpu> busy(std::in_place, gpu);  // makes the library's handle
     busy.reset();
-    const nn::resident_network<T> network(gpu, model, {.rows = 8, .blocks_of_lane = blocks});
+    const nn::resident_network<T> network(gpu, nn::to_model(model), {.rows = 8, .blocks_of_lane = blocks});
     for (const bool is_busy : {false, true}) {
         if (is_busy) busy.emplace(gpu);
         const latency ours = measure_latency([&] { network.run(x, y); }, 100'000);
@@ -80,8 +81,8 @@ void compare(device& gpu, const std::vector<std::size_t>& widths, const std::str
 }
 
 void measure_throughput(device& gpu) {
-    const nn::mlp_model model = random_network({64, 64, 64, 10});
-    const nn::resident_network<half> network(gpu, model, {.lanes = 8});
+    const std::vector<mlp_layer> model = random_network({64, 64, 64, 10});
+    const nn::resident_network<half> network(gpu, nn::to_model(model), {.lanes = 8});
     for (const std::size_t threads : {1, 4, 8}) {
         std::atomic<bool> is_over{false};
         std::atomic<std::size_t> answers{0};

@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "sluice/nn/resident.hpp"
+#include "sluice/nn/to_model.hpp"
 #include "sluice/sluice.hpp"
 #include "support/memory.hpp"
 #include "support/networks.hpp"
@@ -45,15 +46,15 @@ rows answers_of(const nn::resident_network<half>& network, const rows& inputs) {
 void run(std::chrono::seconds lasting) {
     runtime machine({.cpu_workers = 2});
     device& on = machine.default_device();
-    const nn::mlp_model first = random_network({in_features, 64, 64, out_features});
-    nn::mlp_model second = first;
-    for (nn::dense_layer& each : second.layers) each.bias.assign(each.bias.size(), 0.25F);
-    const nn::resident_network<half> network(on, first, {.lanes = threads});
+    const std::vector<mlp_layer> first = random_network({in_features, 64, 64, out_features});
+    std::vector<mlp_layer> second = first;
+    for (mlp_layer& each : second) each.bias.assign(each.bias.size(), 0.25F);
+    const nn::resident_network<half> network(on, nn::to_model(first), {.lanes = threads});
     rows inputs(kinds, std::vector<half>(in_features));
     for (std::size_t i = 0; i < kinds; ++i)
         for (std::size_t k = 0; k < in_features; ++k) inputs[i][k] = half(float(i * 31 + k * 7 % 97) / 512.0F);
     const rows with_first = answers_of(network, inputs);
-    network.update(second);
+    network.update(nn::to_model(second));
     const rows with_second = answers_of(network, inputs);
     for (std::size_t i = 0; i < kinds; ++i) {
         // Else an answer could not tell which weights it is from, or which input.
@@ -82,7 +83,7 @@ void run(std::chrono::seconds lasting) {
         const auto end = begin + lasting;
         for (; std::chrono::steady_clock::now() < end; ++updates) {
             std::this_thread::sleep_for(std::chrono::milliseconds(100));
-            network.update(updates % 2 == 0 ? first : second);
+            network.update(nn::to_model(updates % 2 == 0 ? first : second));
             if (updates == 5) {  // everything that is made once has been made
                 before = resident_mebibytes();
                 device_before = device_mebibytes(on);

@@ -7,12 +7,13 @@
 #include <memory>
 #include <utility>
 
+#include "network_file.hpp"
 #include "process_guard.hpp"
-#include "ready_network.hpp"
 #include "sluice/base/error.hpp"
 #include "sluice/devices/device_set.hpp"
 #include "sluice/graph/executable_graph.hpp"
 #include "sluice/io/write_file.hpp"
+#include "sluice/nn/network.hpp"
 #include "sluice/runtime/device_future.hpp"
 #include "sluice/runtime/runtime.hpp"
 #include "sluice/runtime/sync.hpp"
@@ -108,13 +109,13 @@ public:
           times_{options.seconds.value_or(default_bench_seconds),
                  options.warm_up_seconds.value_or(default_warm_up_seconds)} {}
 
-    void measure(device& on, const loaded_network& model) {
+    void measure(device& on, const nn::model& model) {
         const std::size_t workers = static_cast<std::size_t>(on.properties().compute_units);
         const std::size_t in_flight = options_.in_flight != 0         ? options_.in_flight
                                       : on.kind() == device_kind::cpu ? 2 * workers
                                                                       : 4;
         round_robin one(on, 1), many(on, in_flight);
-        const ready_network network(model, one);
+        const nn::network network = sync(nn::make_network(model), one);
         if (!inputs_) {
             inputs_.emplace(network.inputs(), options_.inputs, [&](std::size_t i) { return network.is_host_input(i); });
             result_.inputs = inputs_->source();
@@ -124,13 +125,12 @@ public:
         }
         const std::vector<std::size_t> as_it_is{1};
         for (const std::size_t rows : inputs_->has_batch() ? options_.batches : as_it_is) {
-            network.with_call(inputs_->of_batch(rows), [&](const auto& call) {
-                bench_case next;
-                next.device = on.name();
-                next.hardware = on.properties().name;
-                if (inputs_->has_batch()) next.batch = rows;
-                measure(call, one, many, in_flight, std::move(next));
-            });
+            bench_case next;
+            next.device = on.name();
+            next.hardware = on.properties().name;
+            if (inputs_->has_batch()) next.batch = rows;
+            const auto call = [network, inputs = inputs_->of_batch(rows)] { return network.run(inputs); };
+            measure(call, one, many, in_flight, std::move(next));
         }
     }
     bench_result take() { return std::move(result_); }
@@ -171,7 +171,7 @@ std::string_view to_string(call_way way) noexcept { return way == call_way::sync
 
 bench_result bench(const bench_options& options) {
     if (options.plot && options.plot->empty()) refuse("--plot: the name is empty");
-    const loaded_network model = load_any_network(options.model, options.network);
+    const nn::model model = load_model(options.model, options.network);
     const bool needs_gpus = options.devices.empty() || std::ranges::any_of(options.devices, [](const auto& word) {
                                 return !word.starts_with("cpu");
                             });

@@ -15,13 +15,13 @@
 
 #include "latency.hpp"
 #include "sample_inputs.hpp"
-#include "sluice/nn/mlp_model.hpp"
+#include "sluice/nn/safetensors.hpp"
 
 namespace sluice::app {
 
 struct bench_options {
     std::filesystem::path model;
-    nn::mlp_load_options network;
+    nn::safetensors_options network;
     sample_options inputs;
     std::vector<std::string> devices;            // none: the default device
     std::vector<std::size_t> batches{1, 8, 64};  // rows

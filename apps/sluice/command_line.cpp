@@ -65,10 +65,10 @@ void add_run(CLI::App& app, run_options& options) {
         ->required()
         ->type_name("MODEL");
     app.add_option("INPUT", options.input,
-                   "Rows of features, or the only input of an ONNX network: INPUT.npy, INPUT.npz, INPUT.npz:MEMBER, "
+                   "Rows of features, or the only input of the network: INPUT.npy, INPUT.npz, INPUT.npz:MEMBER, "
                    "INPUT.csv, INPUT.png, INPUT.jpg, or a folder of pictures")
         ->type_name("INPUT");
-    app.add_option("--input", options.named_inputs, "An input of an ONNX network, by its name")
+    app.add_option("--input", options.named_inputs, "An input of the network, by its name")
         ->type_name("NAME=INPUT")
         ->expected(1)
         ->allow_extra_args(false)
@@ -83,7 +83,7 @@ void add_run(CLI::App& app, run_options& options) {
         ->type_name("DEVICE")
         ->capture_default_str();
     app.add_option("--precision", options.precision,
-                   "Of an ONNX network's products and convolutions; the report says how far outputs are from those of "
+                   "Of products and convolutions; the report says how far outputs are from those of "
                    "f32. auto: the fastest that is accurate on some rows (default: f32)")
         ->type_name("auto|f32|bf16|f16|int8")
         ->check(CLI::IsMember({"auto", "f32", "bf16", "f16", "int8"}));
@@ -91,7 +91,7 @@ void add_run(CLI::App& app, run_options& options) {
                  "Follow links from external data of an ONNX file out of its folder: for caches that keep files in one "
                  "store");
     app.add_option("--max-run-memory", options.most_run_bytes,
-                   "Bytes of the values that an ONNX network has at a time; a run that needs more is refused (default: "
+                   "Bytes of the values that a network has at a time; a run that needs more is refused (default: "
                    "no limit)")
         ->type_name("BYTES")
         ->check(CLI::Range(std::size_t{1}, std::size_t{1} << 44));
@@ -109,7 +109,7 @@ void add_run(CLI::App& app, run_options& options) {
 void add_stream(CLI::App& app, stream_options& options) {
     CLI::Option* const stream = app.add_flag(
         "--stream", options.is_requested,
-        "A step of an ONNX network with memory for each line of standard input: numbers with commas or spaces between "
+        "A step of a network with memory for each line of standard input: numbers with commas or spaces between "
         "them, inputs with semicolons. Each step's outputs are written at once. An empty line begins a new sequence");
     app.add_option("--state", options.pairs,
                    "Of --stream: an output that is the next step's input (default: their names say it)")

@@ -5,7 +5,7 @@
 #include <algorithm>
 
 #include "completion.hpp"
-#include "sluice/nn/mlp_model.hpp"
+#include "sluice/nn/safetensors.hpp"
 
 namespace sluice::app {
 namespace {

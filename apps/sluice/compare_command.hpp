@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "sample_inputs.hpp"
-#include "sluice/nn/mlp_model.hpp"
+#include "sluice/nn/safetensors.hpp"
 #include "tensor_difference.hpp"
 
 namespace sluice::app {
@@ -20,7 +20,7 @@ namespace sluice::app {
 struct compare_options {
     std::filesystem::path a, b;
     std::string input;  // the file of the only input; may be empty
-    nn::mlp_load_options network;
+    nn::safetensors_options network;
     sample_options inputs;
     std::string device = "auto";
     std::size_t batch = 0;            // rows; 0: those of the files, or default_compared_rows

@@ -7,10 +7,12 @@
 #include <utility>
 
 #include "input_files.hpp"
+#include "network_file.hpp"
 #include "network_files.hpp"
 #include "sluice/base/error.hpp"
 #include "sluice/base/printable.hpp"
 #include "sluice/io/npy.hpp"
+#include "sluice/runtime/sync.hpp"
 
 namespace sluice::app {
 namespace {
@@ -74,31 +76,31 @@ value_pairs pair_values(const std::vector<nn::value_info>& a, const std::vector<
     return made;
 }
 
-compared_side::compared_side(const std::filesystem::path& file, const nn::mlp_load_options& options) {
+compared_side::compared_side(const std::filesystem::path& file, const nn::safetensors_options& options) {
     if (is_array(file)) {
         outputs_ = {whole_file(file)};
         stored_ = read_plain_input(file, outputs_.front());
     } else {
-        loaded_.emplace(load_any_network(file, options));
-        outputs_ = loaded_->outputs;
+        loaded_.emplace(load_model(file, options));
+        outputs_ = loaded_->body.outputs;
     }
 }
 
 void compared_side::bring(scheduling_policy& pool) {
-    if (loaded_) ready_.emplace(std::move(*loaded_), pool);
+    if (loaded_) ready_.emplace(sync(nn::make_network(std::move(*loaded_)), pool));
     loaded_.reset();
 }
 
 std::vector<nn::any_tensor> compared_side::outputs_for(const std::vector<nn::any_tensor>& inputs,
                                                        scheduling_policy* pool) const {
     if (stored_) return {stored_};
-    return ready_->run(inputs, *pool);
+    return sync(ready_->run(inputs), *pool);
 }
 
 same_inputs::same_inputs(const compare_options& options, const compared_side& a, const compared_side& b) {
     sample_options samples = options.inputs;
     if (!options.input.empty()) samples.files.push_back(options.input);
-    const ready_network& first = a.is_network() ? a.network() : b.network();
+    const nn::network& first = a.is_network() ? a.network() : b.network();
     const bool are_two = a.is_network() && b.is_network();
     value_pairs pairs;
     if (are_two) pairs = pair_values(first.inputs(), b.network().inputs(), "inputs");

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "compare_command.hpp"
-#include "ready_network.hpp"
+#include "sluice/nn/network.hpp"
 
 namespace sluice::app {
 
@@ -26,22 +26,22 @@ value_pairs pair_values(const std::vector<nn::value_info>& a, const std::vector<
 class compared_side {
 public:
     // Reads the file.
-    compared_side(const std::filesystem::path& file, const nn::mlp_load_options& options);
+    compared_side(const std::filesystem::path& file, const nn::safetensors_options& options);
 
     bool is_network() const noexcept { return !stored_; }
     const std::vector<nn::value_info>& outputs() const noexcept { return outputs_; }
     // Puts a network on the policy's device; blocks.
     void bring(scheduling_policy& pool);
     // Afterwards.
-    const ready_network& network() const noexcept { return *ready_; }
+    const nn::network& network() const noexcept { return *ready_; }
     // The network's for these inputs, or those of the file; blocks.
     std::vector<nn::any_tensor> outputs_for(const std::vector<nn::any_tensor>& inputs, scheduling_policy* pool) const;
 
 private:
     std::vector<nn::value_info> outputs_;
     nn::any_tensor stored_;
-    std::optional<loaded_network> loaded_;
-    std::optional<ready_network> ready_;
+    std::optional<nn::model> loaded_;
+    std::optional<nn::network> ready_;
 };
 
 // Those of the first side that is a network, and the same in the other's order and types.

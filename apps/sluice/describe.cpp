@@ -72,34 +72,4 @@ void describe_devices(const runtime& machine, bool as_json, std::ostream& out) {
     if (!machine.why_no_gpu().empty()) out << "no GPU: " << printable(machine.why_no_gpu()) << '\n';
 }
 
-void describe_layers(const nn::mlp_model& network, const std::filesystem::path& model, bool as_json,
-                     std::ostream& out) {
-    auto layers = nlohmann::json::array();
-    text_table table({"layer", "in", "out", "bias", "activation", "parameters"});
-    for (const nn::dense_layer& layer : network.layers) {
-        const std::size_t parameters = layer.weight.size() + layer.bias.size();
-        const std::string after(to_string(layer.after));
-        layers.push_back({{"name", layer.name},
-                          {"in_features", layer.in_features},
-                          {"out_features", layer.out_features},
-                          {"bias", !layer.bias.empty()},
-                          {"activation", after},
-                          {"parameters", parameters}});
-        table.add({layer.name, std::to_string(layer.in_features), std::to_string(layer.out_features),
-                   layer.bias.empty() ? "no" : "yes", after, std::to_string(parameters)});
-    }
-    if (as_json) {
-        out << json_line({{"model", model.string()},
-                          {"layers", layers},
-                          {"in_features", network.in_features()},
-                          {"out_features", network.out_features()},
-                          {"parameters", network.parameters()}})
-            << '\n';
-        return;
-    }
-    out << printable(model.native()) << ": " << network.in_features() << " inputs, " << network.out_features()
-        << " outputs, " << network.parameters() << " parameters\n"
-        << table;
-}
-
 }  // namespace sluice::app

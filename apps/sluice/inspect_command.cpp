@@ -4,13 +4,12 @@
 #include <ostream>
 #include <vector>
 
-#include "describe.hpp"
-#include "describe_onnx.hpp"
+#include "describe_network.hpp"
 #include "network_file.hpp"
 #include "network_picture.hpp"
 #include "sluice/base/error.hpp"
 #include "sluice/io/write_file.hpp"
-#include "sluice/nn/onnx.hpp"
+#include "sluice/nn/network.hpp"
 #include "sluice/runtime/runtime.hpp"
 #include "sluice/runtime/scheduling_policy.hpp"
 #include "sluice/runtime/sync.hpp"
@@ -31,28 +30,18 @@ void draw(const inspect_options& options, const std::vector<flow_chart>& charts)
     io::write_file(*options.picture, [&](std::ostream& to) { write_flow_charts(charts, to); });
 }
 
-void inspect_onnx(const inspect_options& options, bool as_json, std::ostream& out) {
-    const nn::model network = nn::load_onnx(options.model);
+}  // namespace
+
+void inspect(const inspect_options& options, bool as_json, std::ostream& out) {
+    if (options.picture && options.picture->empty()) refuse("--picture: the name is empty");
+    const nn::model network = load_model(options.model, options.network);
     std::vector<nn::network_step> steps;
     if (options.passes) steps = steps_of(network, options.device);
     std::vector<flow_chart> charts;
     if (options.picture) charts.push_back(picture_of(network));
     if (options.picture && options.passes) charts.push_back(picture_of(network, steps));
     draw(options, charts);
-    describe_onnx(network, options.passes ? &steps : nullptr, as_json, out);
-}
-
-}  // namespace
-
-void inspect(const inspect_options& options, bool as_json, std::ostream& out) {
-    if (options.picture && options.picture->empty()) refuse("--picture: the name is empty");
-    // load_network refuses activations for ONNX files.
-    if (is_onnx(options.model) && !options.network.hidden && !options.network.output)
-        return inspect_onnx(options, as_json, out);
-    const nn::mlp_model network = load_network(options.model, options.network);
-    if (options.passes) refuse("--passes is for networks in ONNX files: a multi-layer perceptron has none");
-    if (options.picture) draw(options, {picture_of(network)});
-    describe_layers(network, options.model, as_json, out);
+    describe_network(network, options.passes ? &steps : nullptr, as_json, out);
 }
 
 }  // namespace sluice::app

@@ -7,13 +7,13 @@
 #include <optional>
 #include <string>
 
-#include "sluice/nn/mlp_model.hpp"
+#include "sluice/nn/safetensors.hpp"
 
 namespace sluice::app {
 
 struct inspect_options {
     std::filesystem::path model;
-    nn::mlp_load_options network;
+    nn::safetensors_options network;
     bool passes = false;                           // also what the passes make of it
     std::string device = "auto";                   // for which
     std::optional<std::filesystem::path> picture;  // SVG

@@ -10,7 +10,7 @@
 #include "command_line.hpp"
 #include "compare_command.hpp"
 #include "describe.hpp"
-#include "describe_onnx.hpp"
+#include "describe_network.hpp"
 #include "distributed/distributed_run.hpp"
 #include "error_report.hpp"
 #include "exit_status.hpp"
@@ -45,27 +45,23 @@ void report(const app::run_options& options, bool as_json, const Result& result)
     }
 }
 
-// An ONNX network that is no multi-layer perceptron. False: it is one, or another file.
-bool run_as_network(const app::run_options& options, bool as_json) {
-    if (!app::is_onnx(options.model)) return false;
-    nn::model network = nn::load_onnx(options.model, {}, app::links_of(options.follows_links));
-    if (!app::is_run_as_network(options, network)) return false;
-    report(options, as_json, app::run_network(options, std::move(network)));
-    return true;
-}
-
 void run_as_stream(const app::command_line& line) {
     const auto refuse = [](const char* why) { throw error(errc::invalid_argument, why, {"run"}); };
     if (line.is_distributed) refuse("--stream runs in one process: leave out --distributed");
     if (line.as_json) refuse("--stream writes lines of numbers: leave out --json");
-    if (!app::is_onnx(line.run.model)) refuse("--stream is for networks in ONNX files");
-    nn::model network = nn::load_onnx(line.run.model, {}, app::links_of(line.run.follows_links));
+    nn::model network = app::load_model(line.run.model, line.run.network, app::links_of(line.run.follows_links));
     app::run_stream(line.run, line.streaming, std::move(network), std::cin, std::cout);
     if (std::ferror(stdin) != 0) throw std::runtime_error("cannot read standard input");
 }
 
 void run_here(const app::run_options& options, bool as_json) {
-    if (!run_as_network(options, as_json)) report(options, as_json, app::run(options));
+    nn::model network = app::load_model(options.model, options.network, app::links_of(options.follows_links));
+    std::optional<app::row_network> rows;
+    if (!app::asks_for_whole_arrays(options)) rows = app::by_rows(network);
+    if (rows)
+        report(options, as_json, app::run(options, *std::move(rows)));
+    else
+        report(options, as_json, app::run_network(options, std::move(network)));
 }
 
 template <typename Options, typename Result>

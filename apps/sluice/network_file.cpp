@@ -3,11 +3,20 @@
 
 #include <algorithm>
 #include <cctype>
+#include <string>
 
 #include "sluice/base/error.hpp"
-#include "sluice/nn/to_mlp.hpp"
 
 namespace sluice::app {
+namespace {
+
+void refuse_activations(const nn::safetensors_options& options) {
+    if (!options.hidden && !options.output) return;
+    throw error(errc::invalid_argument,
+                "an ONNX file has its activations as nodes: leave out --activation and --output-activation");
+}
+
+}  // namespace
 
 bool is_onnx(const std::filesystem::path& model) {
     std::string ending = model.extension().string();
@@ -19,14 +28,17 @@ nn::data_links links_of(bool follows_links) {
     return follows_links ? nn::data_links::lead_anywhere : nn::data_links::stay_in_folder;
 }
 
-nn::mlp_model load_network(const std::filesystem::path& model, const nn::mlp_load_options& options,
-                           nn::data_links links) {
-    if (!is_onnx(model)) return nn::load_mlp(model, options);
-    if (options.hidden || options.output) {
-        throw error(errc::invalid_argument,
-                    "an ONNX file has its activations as nodes: leave out --activation and --output-activation");
-    }
-    return nn::to_mlp(nn::load_onnx(model, {}, links));
+nn::model load_model(const std::filesystem::path& model, const nn::safetensors_options& options, nn::data_links links) {
+    if (!is_onnx(model)) return nn::load_safetensors(model, options);
+    refuse_activations(options);
+    return nn::load_onnx(model, {}, links);
+}
+
+nn::model read_model(std::span<const std::byte> file, const std::filesystem::path& model,
+                     const nn::safetensors_options& options, nn::data_links links) {
+    if (!is_onnx(model)) return nn::load_safetensors(io::safetensors_view(file, model), options);
+    refuse_activations(options);
+    return nn::read_onnx(file, model, {}, links);
 }
 
 }  // namespace sluice::app

@@ -2,19 +2,24 @@
 // Networks from the files that users name: ONNX by the ending .onnx, else safetensors.
 #pragma once
 
+#include <cstddef>
 #include <filesystem>
+#include <span>
 
-#include "sluice/nn/mlp_model.hpp"
 #include "sluice/nn/onnx.hpp"
+#include "sluice/nn/safetensors.hpp"
 
 namespace sluice::app {
 
 bool is_onnx(const std::filesystem::path& model);
 
-// Throws as nn::load_mlp; for an ONNX file as nn::load_onnx and nn::to_mlp, and error (errc::invalid_argument) for
-// options, because such a file has the activations as nodes.
-nn::mlp_model load_network(const std::filesystem::path& model, const nn::mlp_load_options& options,
-                           nn::data_links links = nn::data_links::stay_in_folder);
+// Throws as nn::load_onnx and nn::load_safetensors; and error (errc::invalid_argument) for options with an ONNX file,
+// because such a file has the activations as nodes.
+nn::model load_model(const std::filesystem::path& model, const nn::safetensors_options& options,
+                     nn::data_links links = nn::data_links::stay_in_folder);
+// The same from the bytes of the file. External data of an ONNX file is read from its folder here.
+nn::model read_model(std::span<const std::byte> file, const std::filesystem::path& model,
+                     const nn::safetensors_options& options, nn::data_links links);
 
 // What --follow-links says.
 nn::data_links links_of(bool follows_links);

@@ -218,30 +218,4 @@ flow_chart picture_of(const nn::model& network, const std::vector<nn::network_st
     return made;
 }
 
-flow_chart picture_of(const nn::mlp_model& network) {
-    flow_chart made;
-    made.heading = counted(network.layers.size(), "layer");
-    made.legend = {{flow_look::source, "input"}, {flow_look::step, "layer"}, {flow_look::sink, "output"}};
-    made.boxes.push_back({.title = "input",
-                          .lines = {"f32 [batch, " + std::to_string(network.in_features()) + "]"},
-                          .tooltip = "input",
-                          .look = flow_look::source});
-    for (const nn::dense_layer& each : network.layers) {
-        flow_box box{.title = "layer " + each.name};
-        box.lines = {"weight f32 [" + std::to_string(each.out_features) + ", " + std::to_string(each.in_features) +
-                     "]"};
-        if (!each.bias.empty()) box.lines.push_back("bias f32 [" + std::to_string(each.out_features) + "]");
-        box.lines.push_back("activation " + std::string(to_string(each.after)));
-        box.tooltip = box.title + "\n" + joined(box.lines, "\n");
-        box.after.push_back({made.boxes.size() - 1});
-        made.boxes.push_back(std::move(box));
-    }
-    made.boxes.push_back({.title = "output",
-                          .lines = {"f32 [batch, " + std::to_string(network.out_features()) + "]"},
-                          .tooltip = "output",
-                          .look = flow_look::sink,
-                          .after = {{made.boxes.size() - 1}}});
-    return made;
-}
-
 }  // namespace sluice::app

@@ -6,7 +6,6 @@
 #include <vector>
 
 #include "sluice/drawing/flow_chart.hpp"
-#include "sluice/nn/mlp_model.hpp"
 #include "sluice/nn/model.hpp"
 #include "sluice/nn/network.hpp"
 
@@ -16,6 +15,5 @@ namespace sluice::app {
 flow_chart picture_of(const nn::model& network);
 // After the passes: `steps` are nn::network::steps of the same network.
 flow_chart picture_of(const nn::model& network, const std::vector<nn::network_step>& steps);
-flow_chart picture_of(const nn::mlp_model& network);
 
 }  // namespace sluice::app

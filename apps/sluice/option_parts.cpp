@@ -26,7 +26,7 @@ void add_model(CLI::App& app, std::filesystem::path& to) {
     app.add_option("model", to, "Network: a safetensors or ONNX file (MODEL.onnx)")->required()->type_name("MODEL");
 }
 
-void add_network(CLI::App& app, nn::mlp_load_options& options) {
+void add_network(CLI::App& app, nn::safetensors_options& options) {
     add_activation(app, "--activation", "The activation after each hidden layer, where the network's file has none",
                    options.hidden);
     add_activation(app, "--output-activation",

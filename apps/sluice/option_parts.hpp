@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "sample_inputs.hpp"
-#include "sluice/nn/mlp_model.hpp"
+#include "sluice/nn/safetensors.hpp"
 
 namespace sluice::app {
 
@@ -18,7 +18,7 @@ namespace sluice::app {
 void add_model(CLI::App& app, std::filesystem::path& to);
 
 // What the file of a network need not say: --activation, --output-activation.
-void add_network(CLI::App& app, nn::mlp_load_options& options);
+void add_network(CLI::App& app, nn::safetensors_options& options);
 
 // A number from `least` to `most`. Unlike CLI::Range it refuses NaN.
 CLI::Option* add_number(CLI::App& app, const std::string& option, const std::string& help, std::optional<double>& to,

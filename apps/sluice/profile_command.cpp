@@ -7,15 +7,17 @@
 #include <utility>
 
 #include "json_line.hpp"
+#include "network_file.hpp"
 #include "output_names.hpp"
 #include "process_guard.hpp"
-#include "ready_network.hpp"
 #include "sluice/base/error.hpp"
 #include "sluice/base/printable.hpp"
+#include "sluice/nn/network.hpp"
 #include "sluice/profiling/record_runs.hpp"
 #include "sluice/profiling/step_names.hpp"
 #include "sluice/runtime/runtime.hpp"
 #include "sluice/runtime/scheduling_policy.hpp"
+#include "sluice/runtime/sync.hpp"
 #include "sluice/trace/trace_recorder.hpp"
 #include "text_table.hpp"
 #include "trace_files.hpp"
@@ -29,11 +31,6 @@ std::string fixed(double number, int digits) {
     return text.str();
 }
 
-std::size_t nodes_of(const loaded_network& network) {
-    if (const auto* const graph = std::get_if<nn::model>(&network.what)) return graph->body.nodes.size();
-    return std::get<nn::mlp_model>(network.what).layers.size();
-}
-
 }  // namespace
 
 profile_result profile(const profile_options& options) {
@@ -41,20 +38,18 @@ profile_result profile(const profile_options& options) {
     files.trace = options.trace;
     files.timeline = options.timeline;
     check_output_names(files);
-    loaded_network model = load_any_network(options.model, options.network);
-    if (auto* const graph = std::get_if<nn::model>(&model.what))
-        *graph = profiling::with_distinct_names(std::move(*graph));
+    nn::model model = profiling::with_distinct_names(load_model(options.model, options.network));
     sample_options samples = options.inputs;
     if (!options.input.empty()) samples.files.push_back(options.input);
 
     profile_result result;
-    result.nodes = nodes_of(model);
+    result.nodes = model.body.nodes.size();
     trace_recorder recorder;
     const runtime machine({.cuda = !options.device.starts_with("cpu"), .trace = &recorder});
     device& on = machine.find(options.device);
     result.device = {on.name(), on.properties().name};
     round_robin pool(on, 1);
-    const ready_network network(std::move(model), pool);
+    const nn::network network = sync(nn::make_network(std::move(model)), pool);
     const sample_inputs inputs(network.inputs(), samples, [&](std::size_t i) { return network.is_host_input(i); });
     const std::size_t rows = options.batch != 0 ? options.batch : inputs.rows_of_files().value_or(1);
     if (inputs.has_batch()) result.batch = rows;
@@ -65,11 +60,11 @@ profile_result profile(const profile_options& options) {
     profiling::profile_sums sums;
     const std::vector<nn::any_tensor> given = inputs.of_batch(rows);
     const auto run_once = [&] {
-        static_cast<void>(network.run(given, pool));
+        static_cast<void>(sync(network.run(given), pool));
         guard.check();
     };
     const trace last = profiling::record_runs(run_once, recorder, options.runs, sums);
-    sums.fill(result, network.network() != nullptr ? network.network()->steps() : std::vector<nn::network_step>());
+    sums.fill(result, network.steps());
     result.trace_failure = written.write(last, {.title = "sluice profile " + options.model.filename().string()});
     return result;
 }

@@ -13,7 +13,7 @@
 
 #include "run_command.hpp"
 #include "sample_inputs.hpp"
-#include "sluice/nn/mlp_model.hpp"
+#include "sluice/nn/safetensors.hpp"
 #include "sluice/profiling/profile_rows.hpp"
 
 namespace sluice::app {
@@ -21,7 +21,7 @@ namespace sluice::app {
 struct profile_options {
     std::filesystem::path model;
     std::string input;  // the file of the only input; may be empty
-    nn::mlp_load_options network;
+    nn::safetensors_options network;
     sample_options inputs;
     std::string device = "auto";
     std::size_t batch = 0;  // rows; 0: those of the files, or 1

@@ -3,7 +3,6 @@
 
 #include <chrono>
 
-#include "network_file.hpp"
 #include "output_names.hpp"
 #include "process_guard.hpp"
 #include "progress_bar.hpp"
@@ -12,6 +11,7 @@
 #include "run_inputs.hpp"
 #include "run_precision.hpp"
 #include "sluice/io/npy_writer.hpp"
+#include "sluice/nn/run_limit.hpp"
 #include "sluice/runtime/sync.hpp"
 #include "sluice/trace/trace_recorder.hpp"
 #include "trace_files.hpp"
@@ -44,17 +44,15 @@ run_measurement measure(const nn::engine& engine, input_rows& input, const signa
 
 }  // namespace
 
-run_result run(const run_options& options) {
+run_result run(const run_options& options, row_network network) {
+    const nn::run_limit limit(options.most_run_bytes);
     // Everything is read and checked before a device is touched or a file is created.
-    if (!options.named_inputs.empty() || options.named_outputs.size() > 1)
-        throw error(errc::invalid_argument, "--input and several --output are for networks in ONNX files", {"run"});
-    refuse_precision_of_rows(options);
     check_output_names(options);
-    const nn::mlp_model model = load_network(options.model, options.network, links_of(options.follows_links));
-    input_rows input(options, model.in_features());
+    input_rows input(options, network.in);
     run_result result;
     result.rows = input.count();
-    result.outputs = model.out_features();
+    result.output = network.network.body.outputs.front().name;
+    result.outputs = network.out;
     output_check checked(options, result.rows, {0, result.rows}, result.outputs);
 
     std::optional<trace_recorder> recorder;
@@ -64,7 +62,7 @@ run_result run(const run_options& options) {
         [&](const runtime& machine) {
             return options.device == "all" ? device_set::of(machine) : device_set{machine.find(options.device)};
         },
-        [&](device&, scheduling_policy& pool) { return sync(nn::make_plan(model), pool); });
+        network.network);
     result.streams = devices.streams();
     result.devices = devices.uses();
     devices.engine().warm_up(result.rows);
@@ -84,13 +82,8 @@ run_result run(const run_options& options) {
         checked.take(first, outputs);
         progress.update(done);
     };
-    if (recorder) {  // each batch has its own commands, which the trace shows
-        devices.engine().run(
-            result.rows, [&](std::size_t first, std::size_t count) { return input.batch({first, count}); }, take);
-    } else {
-        devices.engine().run(
-            result.rows, [&](std::size_t first, std::size_t count) { return input.rows({first, count}); }, take);
-    }
+    devices.engine().run(
+        result.rows, [&](std::size_t first, std::size_t count) { return input.rows({first, count}); }, take);
     result.seconds = seconds_since(start);
     result.correct = checked.correct();
     result.largest_difference = checked.largest_difference();

@@ -9,13 +9,14 @@
 #include <string>
 #include <vector>
 
-#include "sluice/nn/mlp_model.hpp"
+#include "row_network.hpp"
+#include "sluice/nn/safetensors.hpp"
 
 namespace sluice::app {
 
 struct run_options {
     std::filesystem::path model;
-    nn::mlp_load_options network;  // activations that the model's file does not say
+    nn::safetensors_options network;  // activations that the model's file does not say
     std::filesystem::path input;
     std::vector<std::string> named_inputs;   // of a network of any operators: NAME=FILE
     std::vector<std::string> named_outputs;  // likewise, or one FILE
@@ -24,14 +25,14 @@ struct run_options {
     std::optional<std::filesystem::path> reference;  // outputs to compare with
     std::optional<double> tolerance;                 // largest difference from them that is no failure
     std::optional<double> min_accuracy;              // smallest accuracy that is no failure, from 0 to 1
-    std::optional<std::filesystem::path> output;     // of a multi-layer perceptron
+    std::optional<std::filesystem::path> output;     // of a run row by row
     std::vector<std::filesystem::path> outputs_of_network;
     std::optional<std::filesystem::path> trace;     // for Perfetto
     std::optional<std::filesystem::path> timeline;  // a picture
     std::string precision;                          // auto, f32, bf16, f16, int8; empty: f32, and nothing is said of it
     std::string device = "auto";                    // cpu, cpu:N, cuda, cuda:N, all, auto
     bool follows_links = false;                     // to external data of an ONNX file, out of its folder
-    std::size_t most_run_bytes = 0;  // of the values of a run of an ONNX network (nn::run_limit); 0: no limit
+    std::size_t most_run_bytes = 0;                 // of the values of a run or a batch (nn::run_limit); 0: no limit
     std::size_t batch = 1024;
     std::size_t streams = 0;                // of each device; 0: 4, or 4 a worker on a CPU
     bool progress = false;                  // write it as lines where standard error is no terminal
@@ -63,7 +64,7 @@ struct rank_use {
 // What every run reports.
 struct run_outcome {
     std::size_t rows = 0;
-    // Of a multi-layer perceptron: from the first batch submitted to the last result; reads, compares and writes rows
+    // Row by row: from the first batch submitted to the last result; reads, compares and writes rows
     // meanwhile; loading the network and the warm-up come before, moving the output to its name after. Of another
     // network: from the inputs in host memory to the outputs there, the network being on the device.
     double seconds = 0;
@@ -74,9 +75,10 @@ struct run_outcome {
     std::string missed;                       // the requirements that it misses, in words; then nothing was written
 };
 
-// Of a multi-layer perceptron, row by row.
+// Of a network that runs row by row.
 struct run_result : run_outcome {
-    std::size_t outputs = 0;  // a row
+    std::string output;       // the name of the network's output
+    std::size_t outputs = 0;  // of it, a row
     std::optional<run_measurement> measured;
     std::size_t streams = 0;  // of each device
     std::vector<device_use> devices;
@@ -89,7 +91,7 @@ inline constexpr double least_measurable_seconds = 0.1;
 // Blocks. Throws file_error for files that do not fit, sluice::error for the rest, interruption on SIGHUP, SIGINT or
 // SIGTERM. Writes the output only when all went well and no requirement is missed; a trace that fails after that is no
 // reason to lose it (trace_failure).
-run_result run(const run_options& options);
+run_result run(const run_options& options, row_network network);
 
 // Rows a second: of the measurement, or of the run itself when it took long enough. Empty when it did not.
 std::optional<double> throughput_of(const run_result& result) noexcept;

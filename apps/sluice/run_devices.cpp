@@ -25,16 +25,17 @@ device_use use_of(const device& on, const runtime& machine, std::string_view ask
 }
 
 run_devices::run_devices(const run_options& options, runtime_options machine, const device_choice& choose,
-                         const network_source& bring)
+                         const nn::model& network)
     : asked_(options.device),
       machine_(with_gpus_if_requested(std::move(machine), options)),
       devices_(choose(machine_)),
       streams_(options.streams != 0 ? options.streams : streams_for(devices_[0])),
       pool_(devices_, streams_),
       engine_({.batch = options.batch, .in_flight = 4 * streams_ * devices_.size()}) {
-    // Once from the host, then from device to device.
-    const auto networks = sync(nn::replicate(devices_, bring(devices_[0], pool_.on(devices_[0]))), pool_);
-    for (std::size_t i = 0; i < devices_.size(); ++i) engine_.add(networks[i], pool_.on(devices_[i]));
+    for (device* const each : devices_) {
+        scheduling_policy& pool = pool_.on(*each);
+        engine_.add(sync(nn::make_network(network), pool), pool);
+    }
 }
 
 std::vector<device_use> run_devices::uses() const {

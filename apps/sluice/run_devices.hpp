@@ -11,7 +11,7 @@
 #include "run_command.hpp"
 #include "sluice/devices/device_set.hpp"
 #include "sluice/nn/engine.hpp"
-#include "sluice/nn/plan.hpp"
+#include "sluice/nn/model.hpp"
 #include "sluice/runtime/runtime.hpp"
 #include "sluice/runtime/scheduling_policy.hpp"
 
@@ -20,18 +20,15 @@ namespace sluice::app {
 // Which of a machine's devices a run uses. Throws errc::device_not_found.
 using device_choice = std::function<device_set(const runtime&)>;
 
-// Puts the network on a device, with a policy of that device's streams. Blocks.
-using network_source = std::function<nn::plan(device& first, scheduling_policy& pool)>;
-
 // What a device is, for the report. `asked` is the option that has chosen it.
 device_use use_of(const device& on, const runtime& machine, std::string_view asked);
 
 class run_devices {
 public:
-    // Puts the network on the chosen devices, from the first to the others; blocks until it is there. `machine` says
+    // Puts the network on the chosen devices; blocks until it is there. `machine` says
     // the other properties of the runtime; GPUs are looked for unless the options name a CPU.
     run_devices(const run_options& options, runtime_options machine, const device_choice& choose,
-                const network_source& bring);
+                const nn::model& network);
 
     const nn::engine& engine() const noexcept { return engine_; }
     std::size_t streams() const noexcept { return streams_; }  // of each device

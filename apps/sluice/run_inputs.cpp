@@ -10,7 +10,6 @@
 #include "input_files.hpp"
 #include "sluice/base/file_error.hpp"
 #include "sluice/io/file_memory.hpp"
-#include "sluice/runtime/transfer.hpp"
 
 namespace sluice::app {
 namespace {
@@ -68,12 +67,6 @@ nn::host_rows input_rows::rows(row_range range) const {
     auto converted = io::vector_for<float>(view.path(), view.data_offset(), "a batch of its rows", size);
     view.read_rows(range.first, converted);
     return converted;
-}
-
-// Mapped f32 rows are copied once, by the upload.
-any_operation<tensor<float>> input_rows::batch(row_range range) const {
-    const nn::host_rows from = rows(range);
-    return upload(from.values(), from.owner(), shape{range.count, from.values().size() / range.count});
 }
 
 void input_rows::release_until(std::size_t first, std::size_t done) {

@@ -18,8 +18,6 @@
 #include "sluice/io/npy.hpp"
 #include "sluice/nn/any_tensor.hpp"
 #include "sluice/nn/engine.hpp"
-#include "sluice/op/any_operation.hpp"
-#include "sluice/runtime/tensor.hpp"
 
 namespace sluice::app {
 
@@ -37,8 +35,6 @@ public:
     std::size_t count() const noexcept { return file_ ? file_->view().rows() : read_.shape().front(); }
     // These rows in host memory. Rows that a file holds as f32 are where the file is mapped; others are converted.
     nn::host_rows rows(row_range range) const;
-    // An operation that puts these rows on a device. Rows that a file holds as f32 are read from there when it runs.
-    any_operation<tensor<float>> batch(row_range range) const;
     // Releases the pages of the rows in [first, done), now and then: a large input does not stay resident.
     void release_until(std::size_t first, std::size_t done);
     // Before the rows are read once more.

@@ -20,7 +20,6 @@
 #include "sluice/nn/network.hpp"
 #include "sluice/nn/run_limit.hpp"
 #include "sluice/nn/text_codes.hpp"
-#include "sluice/nn/to_mlp.hpp"
 #include "sluice/runtime/runtime.hpp"
 #include "sluice/runtime/scheduling_policy.hpp"
 #include "sluice/runtime/sync.hpp"
@@ -42,13 +41,11 @@ void refuse_options_of_rows(const run_options& options) {
     for (const auto& [name, is_given] : given) {
         if (is_given) {
             refuse(std::string(name) +
-                   " is for multi-layer perceptrons in f32, which run row by row; this network runs once, with whole "
-                   "arrays");
+                   " is for networks that run row by row in f32: one input [rows, features], one output, independent "
+                   "rows; this network runs once, with whole arrays");
         }
     }
-    if (options.device == "all") refuse("--device all is for multi-layer perceptrons in f32; name one device");
-    if (options.network.hidden || options.network.output)
-        refuse("an ONNX file has its activations as nodes: leave out --activation and --output-activation");
+    if (options.device == "all") refuse("--device all is for networks that run row by row in f32; name one device");
 }
 
 // In the order of the network's inputs.
@@ -94,17 +91,11 @@ void write_outputs(const std::vector<nn::any_tensor>& answers, const std::vector
 
 }  // namespace
 
-bool is_run_as_network(const run_options& options, const nn::model& network) {
-    if (!options.named_inputs.empty() || options.named_outputs.size() > 1 || asks_for_precision(options)) return true;
+bool asks_for_whole_arrays(const run_options& options) {
+    if (!options.named_inputs.empty() || options.named_outputs.size() > 1 || !options.precision.empty()) return true;
     if (source_of(options.input).kind == input_kind::images) return true;  // the network says how they are read
     const auto is_named = [](const std::string& word) { return word.find('=') != std::string::npos; };
-    if (std::ranges::any_of(options.named_outputs, is_named)) return true;
-    try {
-        static_cast<void>(nn::to_mlp(network));
-        return false;
-    } catch (const error&) {
-        return true;
-    }
+    return std::ranges::any_of(options.named_outputs, is_named);
 }
 
 network_result run_network(const run_options& options, nn::model network) {

@@ -26,9 +26,9 @@ struct network_result : run_outcome {
     std::optional<used_precision> precision;
 };
 
-// Whether `sluice run` takes this way: the options name inputs or outputs, or a precision other than f32, or the input
-// is a picture, or the network is no multi-layer perceptron.
-bool is_run_as_network(const run_options& options, const nn::model& network);
+// Whether the options are for a run of whole arrays, whatever the network: they name inputs or outputs, or a precision,
+// or the input is a picture.
+bool asks_for_whole_arrays(const run_options& options);
 
 // Blocks. Throws file_error and error, as run(); errc::invalid_argument for options that are for rows only, for inputs
 // and outputs that the network does not have, and for inputs that are not given.

@@ -54,11 +54,11 @@ std::string shown(const nn::rounding_report& of) {
 
 }  // namespace
 
-void refuse_precision_of_rows(const run_options& options) {
+void refuse_precision_of_ranks(const run_options& options) {
     if (!asks_for_precision(options)) return;
     throw error(errc::invalid_argument,
                 "--precision " + options.precision +
-                    " is for networks in ONNX files, in one process; this perceptron runs in f32 (accepted is f32)",
+                    " is for one process; with --distributed a network runs in f32 (accepted is f32)",
                 {"run"});
 }
 

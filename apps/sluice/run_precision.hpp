@@ -28,7 +28,7 @@ inline bool asks_for_precision(const run_options& options) {
 }
 
 // Throws errc::invalid_argument unless the run of a perceptron, row by row, can do it.
-void refuse_precision_of_rows(const run_options& options);
+void refuse_precision_of_ranks(const run_options& options);
 
 // Blocks while it measures. `used` is set where the option is given.
 nn::network make_in_precision(const run_options& options, nn::model from, const std::vector<nn::any_tensor>& inputs,

@@ -152,10 +152,17 @@ std::optional<double> throughput_of(const run_result& result) noexcept {
 }
 
 std::string to_json(const run_options& options, const run_result& result) {
-    nlohmann::json report{{"model", options.model.string()},    {"input", options.input.string()},
-                          {"devices", to_json(result.devices)}, {"rows", result.rows},
-                          {"outputs", result.outputs},          {"batch", options.batch},
-                          {"streams", result.streams},          {"seconds", result.seconds},
+    const std::string form = "f32 [" + std::to_string(result.rows) + ", " + std::to_string(result.outputs) + "]";
+    nlohmann::json output{{"name", result.output}, {"tensor", form}};
+    if (options.output && result.missed.empty()) output["file"] = options.output->string();
+    nlohmann::json report{{"model", options.model.string()},
+                          {"input", options.input.string()},
+                          {"devices", to_json(result.devices)},
+                          {"rows", result.rows},
+                          {"outputs", nlohmann::json::array({output})},
+                          {"batch", options.batch},
+                          {"streams", result.streams},
+                          {"seconds", result.seconds},
                           {"rows_per_second", nullptr}};
     // null: the run was too short for a throughput.
     if (const auto rows_per_second = throughput_of(result)) report["rows_per_second"] = *rows_per_second;
@@ -163,7 +170,6 @@ std::string to_json(const run_options& options, const run_result& result) {
     if (!result.ranks.empty()) report["ranks"] = to_json(result.ranks);
     add_checks(report, options, result);
     if (!result.missed.empty()) return json_line(report);  // no file was written
-    if (options.output) report["output"] = options.output->string();
     add_traces(report, options, result);
     return json_line(report);
 }

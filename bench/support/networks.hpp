@@ -6,16 +6,16 @@
 #include <random>
 #include <vector>
 
-#include "sluice/nn/mlp_model.hpp"
+#include "sluice/kernels/fused_mlp.hpp"
 
 namespace sluice::bench {
 
-inline nn::mlp_model random_network(const std::vector<std::size_t>& widths) {
+inline std::vector<mlp_layer> random_network(const std::vector<std::size_t>& widths) {
     std::mt19937 random(1);
     std::uniform_real_distribution<float> some(-1, 1);
-    nn::mlp_model model;
+    std::vector<mlp_layer> layers;
     for (std::size_t i = 0; i + 1 < widths.size(); ++i) {
-        nn::dense_layer layer;
+        mlp_layer layer;
         layer.in_features = widths[i];
         layer.out_features = widths[i + 1];
         layer.weight.resize(widths[i] * widths[i + 1]);
@@ -23,9 +23,9 @@ inline nn::mlp_model random_network(const std::vector<std::size_t>& widths) {
         layer.bias.resize(widths[i + 1]);
         for (float& each : layer.bias) each = some(random);
         layer.after = i + 2 == widths.size() ? activation::none : activation::relu;
-        model.layers.push_back(std::move(layer));
+        layers.push_back(std::move(layer));
     }
-    return model;
+    return layers;
 }
 
 }  // namespace sluice::bench

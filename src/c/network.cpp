@@ -10,7 +10,7 @@
 #include "c/types.hpp"
 #include "sluice/base/printable.hpp"
 #include "sluice/nn/onnx.hpp"
-#include "sluice/nn/to_model.hpp"
+#include "sluice/nn/safetensors.hpp"
 #include "sluice/runtime/sync.hpp"
 
 using namespace sluice;
@@ -71,10 +71,10 @@ std::function<nn::model()> reader_of(const std::filesystem::path& path, const sl
         refuse(function,
                "the options name an activation, and only files *.safetensors need that: " + in_quotes(path.string()));
     if (!is_perceptron) return [path] { return nn::load_onnx(path); };
-    const nn::mlp_load_options with{
+    const nn::safetensors_options with{
         .hidden = activation_named(options.hidden_activation, "hidden_activation", function),
         .output = activation_named(options.output_activation, "output_activation", function)};
-    return [path, with] { return nn::to_model(nn::load_mlp(path, with), path); };
+    return [path, with] { return nn::load_safetensors(path, with); };
 }
 
 // `read` gives the model.

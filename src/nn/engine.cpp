@@ -9,14 +9,16 @@
 #include <string_view>
 #include <utility>
 
-#include "nn/row_group.hpp"
+#include "nn/batch_calls.hpp"
+#include "nn/prepared_network.hpp"
+#include "sluice/graph/executable_graph.hpp"
 #include "sluice/runtime/device_future.hpp"
 #include "sluice/runtime/transfer.hpp"
 
 namespace sluice::nn {
 namespace {
 
-using batch_future = device_future<pending<std::vector<float>>>;
+using batch_future = device_future<pending<std::vector<any_tensor>>>;
 using group_future = device_future<std::tuple<>>;
 
 // Of a batch's inputs: above it the device is busy with them for longer than the host is with the commands, and a graph
@@ -99,6 +101,28 @@ void require_fit(std::size_t values, std::size_t rows, std::size_t width, std::s
                 {"engine"});
 }
 
+[[noreturn]] void refuse(const network& what, const std::string& why) {
+    throw error(errc::shape_mismatch, what.inside().from().path.string() + ": the network " + why, {"engine"});
+}
+
+// Of a row that goes in, and of one that comes out.
+std::pair<std::size_t, std::size_t> features_of(const network& what, std::size_t batch) {
+    const std::string accepted = "; an engine runs networks with one input f32 [rows, features] and one such output";
+    if (what.inputs().size() != 1 || what.outputs().size() != 1)
+        refuse(what, "has " + std::to_string(what.inputs().size()) + " inputs and " +
+                         std::to_string(what.outputs().size()) + " outputs" + accepted);
+    const value_info& input = what.inputs().front();
+    if (input.type != io::dtype::f32 || !input.shape || input.shape->size() != 2 || !input.shape->back().length ||
+        *input.shape->back().length == 0)
+        refuse(what, "has another input than that" + accepted);
+    const std::size_t in = *input.shape->back().length;
+    const std::vector<any_tensor> outputs = what.infer({any_tensor::of_shape(io::dtype::f32, {batch, in})});
+    const any_tensor& output = outputs.front();
+    if (output.type() != io::dtype::f32 || output.shape().size() != 2 || output.shape()[0] != batch)
+        refuse(what, "gives " + to_string(output) + " for " + std::to_string(batch) + " rows" + accepted);
+    return {in, output.shape()[1]};
+}
+
 }  // namespace
 
 engine::engine(const engine_options& options) : options_(options) {
@@ -107,22 +131,31 @@ engine::engine(const engine_options& options) : options_(options) {
     }
 }
 
-void engine::add(plan network, scheduling_policy& policy) {
-    const batch_function any_batch = [network](tensor<float> x) {
-        return any_operation<pending<std::vector<float>>>(network.forward(std::move(x)).and_then(download));
+void engine::add(network what, scheduling_policy& policy) {
+    const auto [in, out] = features_of(what, options_.batch);
+    if (!lanes_.empty() && (in != in_ || out != out_))
+        refuse(what, "takes " + std::to_string(in) + " features a row and gives " + std::to_string(out) +
+                         "; the network of the first device takes " + std::to_string(in_) + " and gives " +
+                         std::to_string(out_));
+    const batch_function any_batch = [what](tensor<float> x) {
+        std::vector<any_tensor> inputs;
+        inputs.emplace_back(std::move(x));
+        return any_operation<answer>(what.run(std::move(inputs)));
     };
     batch_function whole_batch = any_batch;
-    const bool is_small =
-        options_.batch <= most_graph_bytes / sizeof(float) / std::max<std::size_t>(1, network.in_features());
+    const bool is_small = options_.batch <= most_graph_bytes / sizeof(float) / in;
     if (is_small && policy.next().owner().kind() == device_kind::cuda) {
-        const auto graph = compile_forward(policy, network, options_.batch,
-                                           {.replicas = std::min(options_.in_flight, most_replicas), .name = "batch"});
-        whole_batch = [graph](tensor<float> x) {
-            return any_operation<pending<std::vector<float>>>(graph(std::move(x)));
-        };
+        const auto graph = compile(
+            policy, {.replicas = std::min(options_.in_flight, most_replicas), .name = "batch"},
+            [any_batch](tensor<float> x) { return any_batch(std::move(x)); },
+            device_input<float>({options_.batch, in}));
+        whole_batch = [graph](tensor<float> x) { return any_operation<answer>(graph(std::move(x))); };
     }
-    lanes_.push_back({std::move(network), &policy, &policy.next().owner(), any_batch, std::move(whole_batch),
+    lanes_.push_back({&policy, &policy.next().owner(), any_batch, std::move(whole_batch),
+                      std::make_shared<detail::batch_calls>(std::move(what), in, out),
                       std::make_shared<detail::batch_time>()});
+    in_ = in;
+    out_ = out;
 }
 
 void engine::require_lanes() const {
@@ -144,7 +177,8 @@ void engine::warm_up(std::size_t rows) const {
              {std::pair(options_.batch, rows / options_.batch), std::pair(rest, std::size_t{rest != 0 ? 1u : 0u})}) {
             for (std::size_t i = 0; i < std::min(options_.in_flight, batches); ++i) {
                 const lane& next = lanes_[i % lanes_.size()];
-                under_way.push_back(submit(next, 0, count, zeros<float>({count, next.network.in_features()})));
+                if (next.calls->of_rows(count)) continue;
+                under_way.push_back(submit(next, 0, count, zeros<float>({count, in_})));
             }
             for (; !under_way.empty(); under_way.pop_front())
                 static_cast<void>(std::move(*under_way.front().batch).get());
@@ -191,20 +225,6 @@ void engine::run_window(std::size_t rows, const Submit& submit, const Take& take
     }
 }
 
-void engine::run(std::size_t rows, const row_source& source, const row_sink& sink) const {
-    require_lanes();
-    run_window(
-        rows,
-        [&](const lane& to, std::size_t first) {
-            const std::size_t count = std::min(options_.batch, rows - first);
-            return submit(to, first, count, source(first, count));
-        },
-        [&](in_flight_command& ended) {
-            const std::vector<float> outputs = std::move(*ended.batch).get();
-            sink(ended.first, outputs);
-        });
-}
-
 void engine::run(std::size_t rows, const host_row_source& source, const row_sink& sink) const {
     require_lanes();
     run(rows, source, sink, nullptr);
@@ -212,8 +232,7 @@ void engine::run(std::size_t rows, const host_row_source& source, const row_sink
 
 void engine::run(std::span<const float> inputs, std::span<float> outputs) const {
     require_lanes();
-    const plan& network = lanes_.front().network;
-    const std::size_t in = network.in_features(), out = network.out_features(), rows = inputs.size() / in;
+    const std::size_t in = in_, out = out_, rows = inputs.size() / in;
     require_fit(inputs.size(), rows, in, "the inputs");
     require_fit(outputs.size(), rows, out, "the outputs");
     const std::less<const float*> before;
@@ -241,14 +260,19 @@ void engine::run(std::size_t rows, const host_row_source& source, const row_sink
             workers += static_cast<std::size_t>(std::max(1, each.on->properties().compute_units));
     }
 
-    const auto submit_group = [&](const lane& to, std::size_t first) {
-        const std::size_t left = rows - first, in = to.network.in_features(), out = to.network.out_features();
+    const auto submit_group = [&](const lane& to, std::size_t first, std::shared_ptr<detail::calls_of_rows> batch) {
+        const std::size_t left = rows - first;
         const std::size_t batches = to.time->batches_of_command((left - 1) / options_.batch + 1, workers);
-        const std::size_t count = batches > left / options_.batch ? left : batches * options_.batch;
+        std::size_t count = std::min(left, batches * options_.batch);
+        std::shared_ptr<detail::calls_of_rows> rest;
+        if (count > options_.batch && count % options_.batch != 0) {
+            rest = to.calls->of_rows(count % options_.batch);
+            if (!rest) count -= count % options_.batch;
+        }
         const host_rows given = source(first, count);
-        require_fit(given.values().size(), count, in, "the inputs");
+        require_fit(given.values().size(), count, in_, "the inputs");
         in_flight_command made{first, count};
-        float* to_outputs = room == nullptr ? nullptr : room + first * out;
+        float* to_outputs = room == nullptr ? nullptr : room + first * out_;
         if (room == nullptr) {
             if (free_rooms.empty()) {
                 made.room = std::make_shared<std::vector<float>>();
@@ -256,32 +280,31 @@ void engine::run(std::size_t rows, const host_row_source& source, const row_sink
                 made.room = std::move(free_rooms.back());
                 free_rooms.pop_back();
             }
-            made.room->resize(count * out);
+            made.room->resize(count * out_);
             to_outputs = made.room->data();
         }
-        made.group = detail::spawn_group(
-            to.network, {given.values().data(), given.owner(), made.room, to_outputs, count, options_.batch}, to.time,
-            commands.open, *to.policy);
+        made.group = detail::spawn_batches({given.values().data(), given.owner(), made.room, to_outputs, count, in_,
+                                            out_, std::move(batch), std::move(rest)},
+                                           to.time, commands.open, *to.policy);
         return made;
     };
     run_window(
         rows,
         [&](const lane& to, std::size_t first) {
             const std::size_t count = std::min(options_.batch, rows - first);
-            if (detail::can_group(to.network, *to.on, count)) return submit_group(to, first);
+            if (auto calls = to.calls->of_rows(count)) return submit_group(to, first, std::move(calls));
             const host_rows given = source(first, count);
-            const std::size_t in = to.network.in_features();
-            require_fit(given.values().size(), count, in, "the inputs");
+            require_fit(given.values().size(), count, in_, "the inputs");
             // Without an owner an upload copies the rows at once. A CPU's worker needs no such copy, and is waited for.
             std::shared_ptr<const void> owner = given.owner();
             if (owner == nullptr && to.on->kind() == device_kind::cpu)
                 owner = std::make_shared<const detail::open_command>(commands.open);
-            return submit(to, first, count, upload(given.values(), std::move(owner), shape{count, in}));
+            return submit(to, first, count, upload(given.values(), std::move(owner), shape{count, in_}));
         },
         [&](in_flight_command& ended) {
             if (ended.batch) {
-                const std::vector<float> outputs = std::move(*ended.batch).get();
-                return sink(ended.first, outputs);
+                const std::vector<any_tensor> outputs = std::move(*ended.batch).get();
+                return sink(ended.first, outputs.front().values<float>());
             }
             std::move(*ended.group).get();
             if (ended.room == nullptr) return;

@@ -5,7 +5,6 @@
 #include <string>
 
 #include "nn/fused_sizes.hpp"
-#include "nn/mlp_layers.hpp"
 #include "sluice/devices/replicate.hpp"
 #include "sluice/kernels/cast.hpp"
 #include "sluice/kernels/elementwise.hpp"
@@ -54,14 +53,14 @@ std::vector<basic_plan_layer<T>> with_names(std::vector<basic_plan_layer<T>> lay
 }
 
 // As one command, on devices where that pays: a GPU's kernel has 16-bit elements, a CPU's is for floats.
-bool can_fuse(const mlp_model& model, const device& on, bool is_short) {
+bool can_fuse(const std::vector<mlp_layer>& layers, const device& on, bool is_short) {
     std::size_t widest = 0;
-    for (const dense_layer& layer : model.layers) widest = std::max({widest, layer.in_features, layer.out_features});
-    const bool has_inner_softmax = std::any_of(model.layers.begin(), model.layers.end() - 1,
+    for (const mlp_layer& layer : layers) widest = std::max({widest, layer.in_features, layer.out_features});
+    const bool has_inner_softmax = std::any_of(layers.begin(), layers.end() - 1,
                                                [](const auto& layer) { return layer.after == activation::softmax; });
     const bool is_gpu = on.kind() == device_kind::cuda;
     const bool has_kernel = is_gpu ? is_short && on.properties().compute_capability >= 80 : !is_short;
-    return has_kernel && can_fuse_mlp(on.kind(), model.layers.size(), widest) && !has_inner_softmax;
+    return has_kernel && can_fuse_mlp(on.kind(), layers.size(), widest) && !has_inner_softmax;
 }
 
 template <typename T>
@@ -134,11 +133,10 @@ tensor<T> forward_operation<T>::submit(execution_context& context) && {
 template <detail::plan_element T>
 basic_plan<T> make_plan_operation<T>::submit(execution_context& context) && {
     std::optional<packed_mlp<T>> fused;
-    if (!model_.layers.empty() && can_fuse(model_, context.device(), is_short<T>))
-        fused = pack_mlp<T>(layers_of(model_)).submit(context);
+    if (!from_.empty() && can_fuse(from_, context.device(), is_short<T>)) fused = pack_mlp<T>(from_).submit(context);
     std::vector<basic_plan_layer<T>> layers;
-    layers.reserve(model_.layers.size());
-    for (dense_layer& layer : model_.layers) {
+    layers.reserve(from_.size());
+    for (mlp_layer& layer : from_) {
         auto weight = put<T>(std::move(layer.weight), {layer.out_features, layer.in_features}, context);
         std::optional<shared_tensor<T>> bias;
         if (!layer.bias.empty()) bias = put<T>(std::move(layer.bias), {layer.out_features}, context);

@@ -125,21 +125,14 @@ prepared network::prepare(std::span<const input_shape> shapes) const {
     on.throw_if_refusing();
     sluice::detail::require_may_wait(on, "prepare");
     std::vector<view_form> forms = forms_of(*made_, shapes);
-    const std::string cannot = "the network cannot be prepared: ";
-    if (const std::string why = detail::why_not_prepared(*made_, forms); !why.empty())
-        refuse(*made_, errc::unsupported, cannot + why);
-    try {
-        auto call = std::make_unique<detail::prepared_call>(*made_, std::move(forms));
-        call->try_out();
-        for (const any_tensor& each : call->outputs().outputs) {
-            if (each.shape().size() > view_form::most_dimensions)
-                refuse(*made_, errc::unsupported, cannot + "an output has more than 8 dimensions");
-        }
-        return {made_, std::move(call)};
-    } catch (const error& failure) {
-        if (failure.code() != errc::graph_refused) throw;
-        refuse(*made_, errc::unsupported, cannot + failure.what());
-    }
+    std::string why_not;
+    auto call = detail::try_to_prepare(*made_, std::move(forms), why_not);
+    if (call && std::ranges::any_of(call->outputs().outputs, [](const any_tensor& each) {
+            return each.shape().size() > view_form::most_dimensions;
+        }))
+        why_not = "an output has more than 8 dimensions";
+    if (!why_not.empty()) refuse(*made_, errc::unsupported, "the network cannot be prepared: " + why_not);
+    return {made_, std::move(call)};
 }
 
 }  // namespace sluice::nn

@@ -247,4 +247,19 @@ void prepared_call::lead_output(output_use& use, void* to) {
     use.now = now;
 }
 
+std::unique_ptr<prepared_call> try_to_prepare(const prepared_network& of, std::vector<view_form> inputs,
+                                              std::string& why_not) {
+    why_not = why_not_prepared(of, inputs);
+    if (!why_not.empty()) return nullptr;
+    try {
+        auto call = std::make_unique<prepared_call>(of, std::move(inputs));
+        call->try_out();
+        return call;
+    } catch (const error& failure) {
+        if (failure.code() != errc::graph_refused) throw;
+        why_not = failure.what();
+        return nullptr;
+    }
+}
+
 }  // namespace sluice::nn::detail

@@ -50,6 +50,8 @@ public:
     output_view input(std::size_t index) const;
     input_view output(std::size_t index) const;  // as the latest run left it
     void run();
+    // Whether later runs are this thread's own, and wait for nothing. Known from the first run on.
+    bool runs_at_once() const noexcept { return at_once_ != nullptr; }
     // Runs with zeros, so that later runs find all that the first one makes. Outputs are zeros then.
     void try_out();
 
@@ -88,5 +90,10 @@ private:
     std::vector<input_use> uses_;
     std::vector<output_use> outputs_;  // none: they are copied from landed_
 };
+
+// A call that has run with zeros. Null: the network cannot be prepared, for the reason that `why_not` says then.
+// Blocks; throws what prepared_call and its run throw otherwise.
+std::unique_ptr<prepared_call> try_to_prepare(const prepared_network& of, std::vector<view_form> inputs,
+                                              std::string& why_not);
 
 }  // namespace sluice::nn::detail

@@ -13,8 +13,8 @@
 #include "kernels/resident/resident_mlp.hpp"
 #include "kernels/resident/resident_plan.hpp"
 #include "kernels/resident/staying_kernel.hpp"
-#include "nn/mlp_layers.hpp"
 #include "sluice/base/detail/spin_lock.hpp"
+#include "sluice/nn/to_layers.hpp"
 #include "sluice/runtime/sync.hpp"
 #include "sluice/runtime/transfer.hpp"
 
@@ -33,11 +33,11 @@ bool is_same_form(const sluice::detail::fused_mlp_form& a, const sluice::detail:
 template <resident_element T>
 class resident_state final {
 public:
-    resident_state(device& on, const mlp_model& model, const resident_options& options, const source_location& location)
+    resident_state(device& on, const model& from, const resident_options& options, const source_location& location)
         : on_(on),
           options_(options),
           location_(location),
-          layers_(layers_of(model)),
+          layers_(to_layers(from)),
           form_(sluice::detail::check_fused_mlp(layers_, location)),
           kernel_(on,
                   {"resident_network", "resident_options", options.lanes, options.pause, options.all_kernels_are_loaded,
@@ -80,8 +80,8 @@ public:
         wait_for_lane(lane.number, reinterpret_cast<std::uint16_t*>(outputs.data()), options_.longest_wait);
     }
 
-    void update(const mlp_model& model) {
-        const std::vector<mlp_layer> layers = layers_of(model);
+    void update(const model& from) {
+        const std::vector<mlp_layer> layers = to_layers(from);
         if (!is_same_form(sluice::detail::check_fused_mlp(layers, location_), form_)) {
             fail(errc::invalid_argument,
                  "the other network has other layers; only weights and biases can change without a restart");
@@ -274,9 +274,9 @@ private:
 namespace sluice::nn {
 
 template <detail::resident_element T>
-resident_network<T>::resident_network(device& on, const mlp_model& model, const resident_options& options,
+resident_network<T>::resident_network(device& on, const model& from, const resident_options& options,
                                       source_location location)
-    : state_(new detail::resident_state<T>(on, model, options, location), &detail::resident_state<T>::drop) {}
+    : state_(new detail::resident_state<T>(on, from, options, location), &detail::resident_state<T>::drop) {}
 
 template <detail::resident_element T>
 detail::resident_state<T>& resident_network<T>::held() const {
@@ -308,8 +308,8 @@ void resident_network<T>::run(std::span<const T> inputs, std::span<T> outputs) c
     held().run(inputs, outputs);
 }
 template <detail::resident_element T>
-void resident_network<T>::update(const mlp_model& model) const {
-    held().update(model);
+void resident_network<T>::update(const model& from) const {
+    held().update(from);
 }
 
 template class resident_network<half>;

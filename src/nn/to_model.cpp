@@ -37,20 +37,20 @@ value_info rows_of(std::string name, std::size_t features) {
 
 }  // namespace
 
-model to_model(const mlp_model& from, std::filesystem::path path) {
-    if (from.layers.empty()) throw error(errc::invalid_argument, "to_model: the perceptron has no layers");
+model to_model(const std::vector<mlp_layer>& layers, std::filesystem::path path) {
+    if (layers.empty()) throw error(errc::invalid_argument, "to_model: the perceptron has no layers");
     constexpr std::int64_t opset = 20;  // the first with Gelu
     model made;
     made.path = std::move(path);
     made.opsets = {{"", opset}};
     graph& body = made.body;
-    body.inputs = {rows_of("input", from.in_features())};
-    body.outputs = {rows_of("output", from.out_features())};
+    body.inputs = {rows_of("input", layers.front().in_features)};
+    body.outputs = {rows_of("output", layers.back().out_features)};
     std::string value = "input";
-    for (std::size_t i = 0; i < from.layers.size(); ++i) {
-        const dense_layer& layer = from.layers[i];
+    for (std::size_t i = 0; i < layers.size(); ++i) {
+        const mlp_layer& layer = layers[i];
         const std::string number = std::to_string(i + 1), label = layer.name.empty() ? "layer " + number : layer.name;
-        const bool is_last = i + 1 == from.layers.size();
+        const bool is_last = i + 1 == layers.size();
         const std::string after = operator_of(layer.after);
         const std::string sum = is_last && after.empty() ? "output" : "sum " + number;
         node product{label, {}, "Gemm", {value, "weight " + number}, {sum}, {{"transB", std::int64_t{1}}}};

@@ -21,8 +21,7 @@
 #include "sluice/nn/network.hpp"
 #include "sluice/nn/onnx.hpp"
 #include "sluice/nn/run_limit.hpp"
-#include "sluice/nn/to_mlp.hpp"
-#include "sluice/nn/to_model.hpp"
+#include "sluice/nn/safetensors.hpp"
 #include "sluice/runtime/scheduling_policy.hpp"
 #include "sluice/runtime/sync.hpp"
 #include "sluice/serve/tensor_view.hpp"
@@ -134,9 +133,8 @@ nn::model read_model(const model_version& which, const model_config& how, nn::da
     // Not mapped: a file that becomes shorter meanwhile must not end the server.
     const std::vector<std::byte> bytes = io::regular_file(which.file).read_all();
     if (is_safetensors(which.file)) {
-        const nn::mlp_model mlp = nn::load_mlp(io::safetensors_view(bytes, which.file),
-                                               {.hidden = how.hidden_activation, .output = how.output_activation});
-        return nn::to_model(mlp, which.file);
+        return nn::load_safetensors(io::safetensors_view(bytes, which.file),
+                                    {.hidden = how.hidden_activation, .output = how.output_activation});
     }
     require_no_activations(which, how);
     nn::model from = nn::read_onnx(bytes, which.file, {}, links);
@@ -179,7 +177,7 @@ std::shared_ptr<const loaded_model> network_engine::load(const model_version& wh
         made.push_back(std::make_shared<network_on_device>(*on, from, rows, how.precision, platform, most_run_bytes_,
                                                            how.kept_bytes.value_or(kept_bytes_)));
         if (!how.resident) continue;
-        made.back() = make_resident(made.back(), *on, nn::to_mlp(from), how.precision, {.lanes = how.instances});
+        made.back() = make_resident(made.back(), *on, from, how.precision, {.lanes = how.instances});
     }
     if (made.size() == 1) return made.front();
     return std::make_shared<network_replicas>(std::move(made));

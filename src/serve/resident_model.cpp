@@ -15,6 +15,7 @@
 
 #include "sluice/base/error.hpp"
 #include "sluice/base/half.hpp"
+#include "sluice/nn/to_layers.hpp"
 
 namespace sluice::serve {
 namespace {
@@ -27,17 +28,17 @@ constexpr std::size_t least_rows = 4;
 template <typename T>
 class resident_model final : public loaded_model {
 public:
-    resident_model(std::shared_ptr<const loaded_model> network, device& on, const nn::mlp_model& model,
+    resident_model(std::shared_ptr<const loaded_model> network, device& on, const nn::model& from,
                    nn::precision precision, const nn::resident_options& options)
         : network_(std::move(network)), precision_(precision) {
         // The network has run before: while the kernel stays, its libraries could not be loaded.
         std::array<std::chrono::nanoseconds, timed_rows.size()> of_network{};
+        const std::size_t width = nn::to_layers(from).front().in_features;
         for (std::size_t i = 0; i < timed_rows.size(); ++i)
-            of_network[i] =
-                best_time([&, input = zeros(model.in_features(), timed_rows[i])] { network_->run({input}); });
-        stays_.emplace(on, model, options);
+            of_network[i] = best_time([&, input = zeros(width, timed_rows[i])] { network_->run({input}); });
+        stays_.emplace(on, from, options);
         for (std::size_t i = 0; i < timed_rows.size() && timed_rows[i] <= options.rows; ++i) {
-            const nn::any_tensor input = zeros(model.in_features(), timed_rows[i]);
+            const nn::any_tensor input = zeros(width, timed_rows[i]);
             if (best_time([&] { run_resident(input); }) < of_network[i]) most_rows_ = timed_rows[i];
         }
         if (!is_exact && most_rows_ < least_rows) most_rows_ = 0;
@@ -129,15 +130,15 @@ private:
 }  // namespace
 
 std::shared_ptr<const loaded_model> make_resident(std::shared_ptr<const loaded_model> network, device& on,
-                                                  const nn::mlp_model& model, nn::precision precision,
+                                                  const nn::model& from, nn::precision precision,
                                                   const nn::resident_options& options) {
     switch (precision) {
         case nn::precision::f32:
-            return std::make_shared<resident_model<float>>(std::move(network), on, model, precision, options);
+            return std::make_shared<resident_model<float>>(std::move(network), on, from, precision, options);
         case nn::precision::f16:
-            return std::make_shared<resident_model<half>>(std::move(network), on, model, precision, options);
+            return std::make_shared<resident_model<half>>(std::move(network), on, from, precision, options);
         case nn::precision::bf16:
-            return std::make_shared<resident_model<bfloat16>>(std::move(network), on, model, precision, options);
+            return std::make_shared<resident_model<bfloat16>>(std::move(network), on, from, precision, options);
         case nn::precision::int8: break;
     }
     throw error(errc::invalid_argument,

@@ -5,7 +5,7 @@
 
 #include <memory>
 
-#include "sluice/nn/mlp_model.hpp"
+#include "sluice/nn/model.hpp"
 #include "sluice/nn/precision.hpp"
 #include "sluice/nn/resident.hpp"
 #include "sluice/runtime/device.hpp"
@@ -16,7 +16,7 @@ namespace sluice::serve {
 // `network`: the same model on `on`, with one input and one output of f32. Throws what nn::resident_network throws, and
 // errc::invalid_argument for int8, which it does not have.
 std::shared_ptr<const loaded_model> make_resident(std::shared_ptr<const loaded_model> network, device& on,
-                                                  const nn::mlp_model& model, nn::precision precision,
+                                                  const nn::model& from, nn::precision precision,
                                                   const nn::resident_options& options);
 
 }  // namespace sluice::serve

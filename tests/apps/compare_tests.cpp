@@ -139,7 +139,7 @@ TEST(tool_compare, refuses_what_does_not_fit_together) {
     expect_refused({digits().model}, "b is required");
     expect_refused({digits().model, small}, "are f32 [64, 10] and f32 [2, 2]");
     expect_refused({small, small, small}, "two files of outputs are compared as they are");
-    expect_refused({digits().model, narrow, "--activation", "relu"}, "f32 [batch, 3]");
+    expect_refused({digits().model, narrow, "--activation", "relu"}, "dimension 1 is 3, and is given 64");
     expect_refused({digits().model, digits().model, "--tolerance", "nan"}, "--tolerance");
     expect_refused({digits().model, directory / "absent.npy"}, "absent.npy");
 }

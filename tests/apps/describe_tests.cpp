@@ -70,27 +70,26 @@ TEST(tool_devices, lists_every_virtual_device_and_its_limit) {
     EXPECT_THAT(devices_of(machine, false), AllOf(HasSubstr("threads per block"), HasSubstr("any")));
 }
 
-TEST(tool_inspect, as_json_holds_the_layers) {
+TEST(tool_inspect, as_json_holds_the_nodes_of_a_perceptron) {
     const outcome came = run_tool({"inspect", digits().model, "--json"});
     ASSERT_EQ(came.exit_code, 0) << came;
     const json report = json::parse(came.out);
     EXPECT_EQ(report["model"], digits().model);
-    EXPECT_EQ(report["in_features"], 64);
-    EXPECT_EQ(report["out_features"], 10);
     EXPECT_EQ(report["parameters"], 17'226);
-    ASSERT_EQ(report["layers"].size(), 3u);
-    const json expected = json::parse(R"([
-        {"name": "0", "in_features": 64, "out_features": 128, "bias": true, "activation": "relu", "parameters": 8320},
-        {"name": "2", "in_features": 128, "out_features": 64, "bias": true, "activation": "relu", "parameters": 8256},
-        {"name": "4", "in_features": 64, "out_features": 10, "bias": true, "activation": "none", "parameters": 650}])");
-    EXPECT_EQ(report["layers"], expected);
+    EXPECT_EQ(report["inputs"][0]["name"], "input");
+    EXPECT_EQ(report["outputs"][0]["name"], "output");
+    EXPECT_EQ(report["runs"], true);
+    std::string operators;
+    for (const json& each : report["nodes"]) operators += each["operator"].get<std::string>() + " ";
+    EXPECT_EQ(operators, "Gemm Relu Gemm Relu Gemm ");
 }
 
-TEST(tool_inspect, as_text_names_the_network_and_its_layers) {
+TEST(tool_inspect, as_text_names_the_network_and_its_nodes) {
     const outcome came = run_tool({"inspect", digits().model});
     EXPECT_EQ(came.exit_code, 0) << came;
-    EXPECT_THAT(came.out, HasSubstr(digits().model + ": 64 inputs, 10 outputs, 17226 parameters"));
-    EXPECT_THAT(came.out, AllOf(HasSubstr("activation"), HasSubstr("relu"), HasSubstr("8320")));
+    EXPECT_THAT(came.out, HasSubstr(digits().model + ": 5 nodes, 17226 parameters"));
+    EXPECT_THAT(came.out, AllOf(HasSubstr("input input: f32 [batch, 64]"), HasSubstr("output output: f32 [batch, 10]"),
+                                HasSubstr("Relu"), HasSubstr("weight 3")));
 }
 
 TEST(tool_inspect, refuses_what_is_no_network) {

@@ -77,9 +77,9 @@ TEST(tool_picture, draws_branches_inside_their_node) {
     for (const xml_element* each : picture.of_class("part")) EXPECT_GE(each->of_class("box").size(), 2u);
 }
 
-TEST(tool_picture, of_a_perceptron_shows_its_layers) {
+TEST(tool_picture, of_a_perceptron_shows_its_layers_and_activations) {
     const xml_element picture = picture_of({digits().model});
-    EXPECT_THAT(titles_of(picture), ::testing::ElementsAre("input", "layer 0", "layer 2", "layer 4", "output"));
+    EXPECT_THAT(titles_of(picture), ::testing::ElementsAre("input", "Gemm", "Relu", "Gemm", "Relu", "Gemm", "output"));
 }
 
 TEST(tool_picture, escapes_the_names_of_the_file) {
@@ -112,7 +112,6 @@ TEST(tool_picture, is_not_there_when_the_network_is_refused) {
     };
     const std::string picture = directory / "p.svg";
     expect_refused({digits().input, "--picture", picture}, digits().input);
-    expect_refused({digits().model, "--passes", "--picture", picture}, "--passes is for networks in ONNX files");
     expect_refused({digits_onnx, "--device", "cpu", "--picture", picture}, "--passes");
     expect_refused({digits_onnx, "--passes", "--device", "cpu:7", "--picture", picture}, "cpu:7");
     expect_refused({digits_onnx, "--picture", ""}, "the name is empty");

@@ -20,6 +20,7 @@ using ::testing::Not;
 run_result two_rows_on_two_devices() {
     run_result result;
     result.rows = 2;
+    result.output = "logits";
     result.outputs = 3;
     result.seconds = 0.5;
     result.devices = {{"cpu:0", "this"}, {"cpu:1", "that"}};
@@ -57,8 +58,8 @@ TEST(run_report, as_json_is_one_line_with_every_figure) {
     result.largest_difference = 0.25f;
     const std::string text = to_json(options, result);
     EXPECT_THAT(text, Not(HasSubstr("\n")));
-    EXPECT_EQ(json::parse(text), json::parse(R"({"model": "m", "input": "i", "output": "o", "rows": 2, "outputs": 3,
-        "batch": 1024, "streams": 0, "seconds": 0.5, "rows_per_second": 4.0, "accuracy": 0.5,
+    EXPECT_EQ(json::parse(text), json::parse(R"({"model": "m", "input": "i", "rows": 2,
+        "outputs": [{"name": "logits", "tensor": "f32 [2, 3]", "file": "o"}], "batch": 1024, "streams": 0, "seconds": 0.5, "rows_per_second": 4.0, "accuracy": 0.5,
         "largest_difference": 0.25,
         "devices": [{"device": "cpu:0", "name": "this"}, {"device": "cpu:1", "name": "that"}]})"));
 }

@@ -63,7 +63,7 @@ TEST_F(tool_run, recognises_the_digits) {
     EXPECT_LE(report["accuracy"].get<double>(), 1);
     EXPECT_LE(report["largest_difference"].get<double>(), 1e-4);
     EXPECT_EQ(report["rows"], digits_files::rows);
-    EXPECT_EQ(report["outputs"], digits_files::outputs);
+    EXPECT_EQ(report["outputs"], json::parse(R"([{"name": "output", "tensor": "f32 [450, 10]"}])"));
     EXPECT_EQ(report["model"], digits().model);
     EXPECT_EQ(report["input"], digits().input);
     EXPECT_GT(report["seconds"].get<double>(), 0);
@@ -91,7 +91,7 @@ TEST_F(tool_run, reports_only_what_was_requested) {
 TEST_F(tool_run, writes_the_outputs_of_the_reference) {
     const std::string output = directory / "logits.npy";
     const json report = run({digits().model, digits().input, "--output", output});
-    EXPECT_EQ(report["output"], output);
+    EXPECT_EQ(report["outputs"][0]["file"], output);
     EXPECT_EQ(directory.entries(), 1);  // and no temporary file
     const io::npy_file written(output);
     EXPECT_EQ(written.view().element_type(), io::dtype::f32);
@@ -126,9 +126,9 @@ TEST_F(tool_run, records_a_trace_and_a_timeline) {
     EXPECT_EQ(names["upload"], 5);  // a batch each, and nothing of the warm-up
     EXPECT_EQ(names["download"], 5);
     EXPECT_EQ(names["fused_mlp"], 5);
-    EXPECT_EQ(operations["all layers"], 5);
+    EXPECT_EQ(operations["0 to 4"], 5);  // its layers
     const std::string picture = io::testing::read_file(timeline);
-    EXPECT_THAT(picture, AllOf(StartsWith("<svg"), HasSubstr("all layers"), HasSubstr("digits.safetensors")));
+    EXPECT_THAT(picture, AllOf(StartsWith("<svg"), HasSubstr("0 to 4"), HasSubstr("digits.safetensors")));
 }
 
 TEST_F(tool_run, gives_the_same_bytes_whether_small_batches_share_commands_or_are_traced) {

@@ -9,6 +9,8 @@
 
 #include "apps/support/sample_files.hpp"
 #include "sluice/exit_status.hpp"
+#include "sluice/network_file.hpp"
+#include "sluice/row_network.hpp"
 #include "sluice/run_command.hpp"
 
 namespace sluice::app::testing::sync_failure_tests {
@@ -34,7 +36,7 @@ protected:
         options.device = "cpu";
         options.output = output;
         try {
-            static_cast<void>(app::run(options));
+            static_cast<void>(app::run(options, *by_rows(load_model(options.model, {}))));
         } catch (const std::exception& failure) {
             return report{status_of(failure), message_of(failure)};
         }

@@ -248,16 +248,16 @@ TEST(cookbook_log, rare_events_go_to_the_programs_logger) {
 
 TEST_F(cookbook, rows_of_a_file_through_a_network) {
     const std::filesystem::path target = std::filesystem::path(testing::TempDir()) / "cookbook_logits.npy";
-    const nn::plan network = sync(nn::make_plan(nn::load_mlp(models / "digits.safetensors")), pool);
+    const nn::network digits = sync(nn::make_network(nn::load_safetensors(models / "digits.safetensors")), pool);
     const io::npy_file inputs(data / "digits_inputs.npy");
     const std::size_t count = inputs.view().rows();
 
-    const auto batch = nn::compile_forward_from_host(pool, network, 50);
-    io::npy_writer output(target, {count, network.out_features()});
-    std::vector<float> rows(50 * network.in_features());
+    nn::prepared batch = digits.prepare({{"input", {50, 64}}});
+    io::npy_writer output(target, {count, 10});
     for (std::size_t first = 0; first + 50 <= count; first += 50) {
-        inputs.view().read_rows(first, rows);
-        output.write_rows(first, sync(batch(rows), pool));
+        inputs.view().read_rows(first, batch.input<float>("input"));
+        batch.run();
+        output.write_rows(first, batch.output<float>("output"));
     }
     output.commit();  // the file appears, whole
 

@@ -13,15 +13,6 @@ namespace {
 const std::filesystem::path models = SLUICE_SOURCE_DIR "/models";
 const std::filesystem::path data = SLUICE_SOURCE_DIR "/data";
 
-// The layers of a file, for the kernels.
-std::vector<mlp_layer> layers_of(const nn::mlp_model& model) {
-    std::vector<mlp_layer> layers;
-    for (const nn::dense_layer& each : model.layers) {
-        layers.push_back({each.in_features, each.out_features, each.weight, each.bias, each.after});
-    }
-    return layers;
-}
-
 }  // namespace
 
 TEST(eight_bits, a_network_is_calibrated_packed_and_run) {
@@ -31,7 +22,7 @@ TEST(eight_bits, a_network_is_calibrated_packed_and_run) {
     std::vector<float> rows(450 * 64);
     inputs.view().read_rows(0, rows);
     const std::span<const float> sample(rows.data(), 100 * 64);
-    const std::vector<mlp_layer> layers = layers_of(nn::load_mlp(models / "digits.safetensors"));
+    const std::vector<mlp_layer> layers = nn::to_layers(nn::load_safetensors(models / "digits.safetensors"));
 
     using element = std::int8_t;  // or f8_e4m3
     const mlp_scales scales = calibrate_mlp<element>(layers, sample);

@@ -31,41 +31,39 @@ protected:
 }  // namespace
 
 TEST_F(inference, a_network_is_loaded_and_runs) {
-    const nn::mlp_model model = nn::load_mlp(models / "digits.safetensors");  // in host memory
-    const nn::plan network = sync(nn::make_plan(model), pool);                // its weights on the device
+    const nn::model model = nn::load_safetensors(models / "digits.safetensors");  // in host memory
+    const nn::network digits = sync(nn::make_network(model), pool);               // its weights on the device
 
     const io::npy_file inputs(data / "digits_inputs.npy");
-    std::vector<float> rows(32 * network.in_features());
+    std::vector<float> rows(32 * 64);
     inputs.view().read_rows(0, rows);  // the first 32 rows, as float
 
-    auto forward = upload(rows, {32, network.in_features()})
-                       .and_then([=](tensor<float> x) { return network.forward(std::move(x)); })
-                       .and_then(download);
-    const std::vector<float> logits = sync(std::move(forward), pool);  // [32, out features], row-major
+    const auto answers = sync(digits.run({nn::any_tensor(rows, {32, 64})}), pool);
+    const std::span<const float> logits = answers[0].values<float>();  // [32, 10], row-major
 
     EXPECT_LT(largest_difference(logits), 1e-4f);
 }
 
-TEST_F(inference, a_network_is_compiled) {
-    const nn::plan network = sync(nn::make_plan(nn::load_mlp(models / "digits.safetensors")), pool);
+TEST_F(inference, a_network_is_prepared) {
+    const nn::network digits = sync(nn::make_network(nn::load_safetensors(models / "digits.safetensors")), pool);
     const io::npy_file inputs(data / "digits_inputs.npy");
-    std::vector<float> rows(32 * network.in_features());
-    inputs.view().read_rows(0, rows);
 
-    const auto fast = nn::compile_forward_from_host(pool, network, 32);  // batches of 32 rows
-    const std::vector<float> logits = sync(fast(rows), pool);            // again and again
+    nn::prepared fast = digits.prepare({{"input", {32, 64}}});  // batches of 32 rows
+    inputs.view().read_rows(0, fast.input<float>("input"));     // in place
+    fast.run();                                                 // again and again
+    const std::span<const float> logits = fast.output<float>("output");
 
     EXPECT_LT(largest_difference(logits), 1e-4f);
 }
 
 TEST_F(inference, an_engine_runs_many_rows) {
-    const nn::plan network = sync(nn::make_plan(nn::load_mlp(models / "digits.safetensors")), pool);
+    const nn::network digits = sync(nn::make_network(nn::load_safetensors(models / "digits.safetensors")), pool);
     const io::npy_file inputs(data / "digits_inputs.npy");
 
     nn::engine engine({.batch = 128, .in_flight = 8});
-    engine.add(network, pool);  // may be called again, for more devices
+    engine.add(digits, pool);  // may be called again, for more devices
 
-    const std::size_t in = network.in_features(), out = network.out_features(), count = inputs.view().rows();
+    const std::size_t in = 64, out = 10, count = inputs.view().rows();
     std::vector<float> logits(count * out);
     const nn::host_row_source source = [&](std::size_t first, std::size_t rows) {
         std::vector<float> part(rows * in);

@@ -29,9 +29,10 @@ struct smoothed {  // its members live from request to request
 TEST(microseconds, a_network_stays) {
     runtime machine;
     single_stream pool(machine.default_device());
-    const nn::mlp_model model = nn::load_mlp(models / "digits.safetensors");
-    nn::mlp_model retrained = model;
-    for (float& weight : retrained.layers.front().weight) weight = -weight;
+    const nn::model model = nn::load_safetensors(models / "digits.safetensors");
+    std::vector<mlp_layer> layers = nn::to_layers(model);
+    for (float& weight : layers.front().weight) weight = -weight;
+    const nn::model retrained = nn::to_model(layers);
     const std::vector<half> pixels(2 * 64, half(0.5F));
     std::vector<half> logits(2 * 10);
 

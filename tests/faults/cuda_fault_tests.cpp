@@ -21,6 +21,7 @@
 #include "sluice/cuda/kernel_module.hpp"
 #include "sluice/kernels/elementwise.hpp"
 #include "sluice/nn/resident.hpp"
+#include "sluice/nn/to_model.hpp"
 
 namespace sluice::faults::cuda_fault_tests {
 namespace {
@@ -143,11 +144,11 @@ TEST_P(gpu_faults, the_error_names_the_kernel_its_line_and_the_device) {
 TEST_P(gpu_faults, each_caller_of_a_network_that_stays_receives_the_first_cause) {
     if (GetParam().how == breakage::failed_assertion && !GetParam().is_in_graph)
         GTEST_SKIP() << "CUDA ends no wait for a kernel with a failed assertion while another kernel stays (H100)";
-    nn::dense_layer layer;
+    mlp_layer layer;
     layer.in_features = 4;
     layer.out_features = 2;
     layer.weight.assign(8, 1);
-    const nn::resident_network<half> network(*gpu, nn::mlp_model{{layer}}, {.lanes = 2});
+    const nn::resident_network<half> network(*gpu, nn::to_model({layer}), {.lanes = 2});
     std::array<std::string, 4> told;
     std::string cause;
     {

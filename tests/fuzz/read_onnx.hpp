@@ -9,7 +9,7 @@
 #include "sluice/base/file_error.hpp"
 #include "sluice/nn/network.hpp"
 #include "sluice/nn/onnx.hpp"
-#include "sluice/nn/to_mlp.hpp"
+#include "sluice/nn/to_layers.hpp"
 
 namespace sluice::nn::fuzz {
 
@@ -32,8 +32,7 @@ inline void read_onnx(std::span<const std::byte> file) {
         }
         check(network);
         check_operators_of(network);
-        const mlp_model mlp = to_mlp(network);
-        for (const dense_layer& layer : mlp.layers) {
+        for (const mlp_layer& layer : to_layers(network)) {
             if (layer.weight.size() != layer.in_features * layer.out_features) std::abort();
             if (!layer.bias.empty() && layer.bias.size() != layer.out_features) std::abort();
         }

@@ -9,7 +9,8 @@
 
 #include "sluice/base/file_error.hpp"
 #include "sluice/io/safetensors.hpp"
-#include "sluice/nn/mlp_model.hpp"
+#include "sluice/nn/safetensors.hpp"
+#include "sluice/nn/to_layers.hpp"
 
 namespace sluice::nn::fuzz {
 
@@ -29,8 +30,8 @@ inline void read_safetensors(std::span<const std::byte> file) {
         if (end != nullptr && end != file.data() + file.size()) std::abort();
 
         const bool says = view.metadata().contains("activation");
-        const mlp_model model = load_mlp(view, {.hidden = says ? std::nullopt : std::optional(activation::relu)});
-        for (const dense_layer& layer : model.layers) {
+        const model network = load_safetensors(view, {.hidden = says ? std::nullopt : std::optional(activation::relu)});
+        for (const mlp_layer& layer : to_layers(network)) {
             if (layer.weight.size() != layer.in_features * layer.out_features) std::abort();
             if (!layer.bias.empty() && layer.bias.size() != layer.out_features) std::abort();
         }

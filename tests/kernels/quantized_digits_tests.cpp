@@ -11,7 +11,6 @@
 #include <vector>
 
 #include "conformance/expect_refused.hpp"
-#include "nn/mlp_layers.hpp"
 #include "sluice/sluice.hpp"
 
 namespace sluice::quantized_digits_tests {
@@ -27,7 +26,7 @@ class digits_in_8_bits : public testing::Test {
 protected:
     digits_in_8_bits() {
         const std::filesystem::path root = SLUICE_SOURCE_DIR;
-        layers = nn::layers_of(nn::load_mlp(root / "models/digits.safetensors"));
+        layers = nn::to_layers(nn::load_safetensors(root / "models/digits.safetensors"));
         rows.resize(images * pixels);
         io::npy_file(root / "data/digits_inputs.npy").view().read_rows(0, rows);
         float_logits.resize(images * classes);

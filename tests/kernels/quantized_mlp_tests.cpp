@@ -14,7 +14,6 @@
 #include "kernels/fused_mlp_reference.hpp"
 #include "kernels/quantized_mlp_reference.hpp"
 #include "sluice/kernels/elementwise.hpp"
-#include "sluice/nn/mlp_model.hpp"
 #include "sluice/sluice.hpp"
 
 namespace sluice::quantized_mlp_tests {

@@ -3,10 +3,12 @@
 #include <gmock/gmock.h>
 
 #include <algorithm>
+#include <cmath>
 #include <utility>
 
 #include "conformance/expect_refused.hpp"
 #include "nn/support/engine_test.hpp"
+#include "sluice/nn/model_builder.hpp"
 #include "sluice/trace/trace_recorder.hpp"
 
 namespace sluice::nn::engine_tests {
@@ -15,6 +17,7 @@ namespace {
 using conformance::expect_close;
 using conformance::expect_refused;
 using ::testing::ElementsAre;
+using testing::floats;
 using testing::ignore;
 using testing::in_features;
 using testing::random_floats;
@@ -37,17 +40,43 @@ TEST_F(engines, deliver_all_rows_in_order) {
 }
 
 TEST_F(engines, divide_the_batches_among_devices) {
+    std::vector<mlp_layer> opposite = model;
+    for (float& each : opposite.back().weight) each = -each;
+    for (float& each : opposite.back().bias) each = -each;
     for (const std::size_t batch : {1, 10, 60}) {
         for (const std::size_t in_flight : {1, 3, 8}) {
-            const engine both = make({.batch = batch, .in_flight = in_flight}, 2, 2);
-            std::vector<std::size_t> before;
-            for (device* each : machine.devices()) before.push_back(each->device_pool().usage().allocations);
-            expect_close(run(both), expected);
-            for (std::size_t i = 0; i < 2; ++i) {
-                EXPECT_GT(machine.devices()[i]->device_pool().usage().allocations, before[i]) << batch;
+            engine both = make({.batch = batch, .in_flight = in_flight});
+            policies.push_back(std::make_unique<round_robin>(*machine.devices()[1], 2));
+            both.add(sync(make_network(to_model(opposite)), *policies.back()), *policies.back());
+            const floats outputs = run(both);
+            ASSERT_EQ(outputs.size(), expected.size());
+            std::size_t of_first = 0;
+            for (std::size_t i = 0; i < outputs.size(); ++i) {
+                ASSERT_NEAR(std::abs(outputs[i]), std::abs(expected[i]), 1e-4);
+                of_first += outputs[i] * expected[i] >= 0 ? 1 : 0;
             }
+            EXPECT_GT(of_first, 0u) << batch;
+            EXPECT_LT(of_first, outputs.size()) << batch;
         }
     }
+}
+
+TEST_F(engines, refuse_networks_that_do_not_run_row_by_row) {
+    engine used;
+    round_robin pool(*machine.devices()[0], 1);
+    const auto add = [&](const model_builder& build) { used.add(sync(make_network(build.finish()), pool), pool); };
+    model_builder two("two");
+    two.output("y", two.add(two.input("a", {"rows", 3}), two.input("b", {"rows", 3})));
+    expect_refused(errc::shape_mismatch, {"2 inputs", "one input f32 [rows, features]"}, [&] { add(two); });
+    model_builder cube("cube");
+    cube.output("y", cube.relu(cube.input("x", {"rows", 3, 2})));
+    expect_refused(errc::shape_mismatch, {"has another input"}, [&] { add(cube); });
+    model_builder turned("turned");
+    turned.output("y", turned.node("Transpose", {turned.input("x", {"rows", 3})}, {{"perm", {1, 0}}}));
+    expect_refused(errc::shape_mismatch, {"gives f32 [3, 1024]", "for 1024 rows"}, [&] { add(turned); });
+    used.add(sync(make_network(to_model(model)), pool), pool);
+    expect_refused(errc::shape_mismatch, {"takes 5 features", "the first device takes 12 and gives 4"},
+                   [&] { used.add(sync(make_network(to_model(random_network({5, 4}, fresh))), pool), pool); });
 }
 
 TEST_F(engines, read_each_row_once_in_batches_of_the_given_size) {
@@ -102,6 +131,7 @@ TEST_F(engines, need_a_device_to_run) {
 
 TEST_F(engines, may_be_warmed_up_without_a_trace) {
     const engine warm = make({.batch = 10, .in_flight = 4}, 2, 2);
+    for (const std::size_t count : {rows, std::size_t{1}}) warm.warm_up(count);
     const std::size_t before = bytes_in_use();
     for (const std::size_t count : {rows, std::size_t{1}, std::size_t{10}, rows}) warm.warm_up(count);
     EXPECT_EQ(bytes_in_use(), before);
@@ -111,6 +141,7 @@ TEST_F(engines, may_be_warmed_up_without_a_trace) {
 
 TEST_F(engines, leave_no_memory_in_use_when_all_went_well) {
     const engine used = make({.batch = 10, .in_flight = 4}, 2, 2);
+    run(used);  // prepares what the engine keeps
     const std::size_t before = bytes_in_use();
     run(used);
     EXPECT_EQ(bytes_in_use(), before);
@@ -122,9 +153,9 @@ TEST(engine_warm_up, runs_no_more_batches_than_there_will_be) {
     runtime machine({.cuda = false, .trace = &recorder});
     round_robin pool(machine.default_device(), 2);
     random_floats fresh{3};
-    const plan network = sync(make_plan(random_network({12, 4}, fresh)), pool);
+    const network made = sync(make_network(to_model(random_network({12, 4}, fresh))), pool);
     engine warm({.batch = 10, .in_flight = 4});
-    warm.add(network, pool);
+    warm.add(made, pool);
     static_cast<void>(recorder.take());
     // Rows of the whole batches, and of the last one.
     for (const auto& [all, batches] : {std::pair(25, 3), std::pair(20, 2), std::pair(5, 1), std::pair(100, 4)}) {

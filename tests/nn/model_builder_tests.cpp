@@ -12,7 +12,7 @@
 #include "sluice/io/safetensors.hpp"
 #include "sluice/nn/network.hpp"
 #include "sluice/nn/operator_call.hpp"
-#include "sluice/nn/to_mlp.hpp"
+#include "sluice/nn/to_layers.hpp"
 #include "sluice/runtime/runtime.hpp"
 #include "sluice/runtime/scheduling_policy.hpp"
 #include "sluice/runtime/sync.hpp"
@@ -73,8 +73,7 @@ TEST_F(model_builders, write_a_multi_layer_perceptron) {
     const model made = build.finish();
     EXPECT_EQ(made.body.outputs[0].shape->at(0).name, "rows");
     EXPECT_EQ(made.body.nodes[0].name, "Gemm_0");
-    const mlp_model mlp = to_mlp(made);
-    EXPECT_EQ(mlp.layers.size(), 2u);
+    EXPECT_EQ(to_layers(made).size(), 2u);
 }
 
 TEST_F(model_builders, take_any_operator_with_attributes_of_each_kind) {

@@ -7,6 +7,7 @@
 #include "nn/support/reference_network.hpp"
 #include "sluice/nn/engine.hpp"
 #include "sluice/nn/plan.hpp"
+#include "sluice/nn/to_model.hpp"
 #include "sluice/runtime/runtime.hpp"
 #include "sluice/runtime/sync.hpp"
 #include "sluice/runtime/transfer.hpp"
@@ -28,14 +29,14 @@ template <typename T>
 class device_plans : public ::testing::Test {
 protected:
     // The network as the device has it: weights and inputs are rounded, the rest is exact.
-    static mlp_model as_rounded(mlp_model model) {
-        for (dense_layer& layer : model.layers) {
+    static std::vector<mlp_layer> as_rounded(std::vector<mlp_layer> layers) {
+        for (mlp_layer& layer : layers) {
             layer.weight = widened(rounded<T>(layer.weight));
             layer.bias = widened(rounded<T>(layer.bias));
         }
-        return model;
+        return layers;
     }
-    static doubles expected(const mlp_model& model, const floats& inputs) {
+    static doubles expected(const std::vector<mlp_layer>& model, const floats& inputs) {
         return outputs_of(as_rounded(model), widened(rounded<T>(inputs)));
     }
 
@@ -106,17 +107,15 @@ TEST(device_engine, gives_all_rows_in_order) {
     for (const auto& widths : {std::vector<std::size_t>{64, 64, 10}, std::vector<std::size_t>{300, 512, 10}}) {
         const auto model = random_network(widths, fresh);
         engine runs({.batch = 32, .in_flight = 4});
-        runs.add(sync(make_plan(model), pool), pool);
+        runs.add(sync(make_network(to_model(model)), pool), pool);
         constexpr std::size_t rows = 32 * 20 + 7;
         const floats inputs = fresh(rows * widths.front());
         runs.warm_up(rows);
         floats outputs;
         runs.run(
             rows,
-            [&](std::size_t first, std::size_t count) -> any_operation<tensor<float>> {
-                const auto begin = inputs.begin() + static_cast<std::ptrdiff_t>(first * widths.front());
-                return upload(floats(begin, begin + static_cast<std::ptrdiff_t>(count * widths.front())),
-                              {count, widths.front()});
+            [&](std::size_t first, std::size_t count) {
+                return host_rows(std::span(inputs).subspan(first * widths.front(), count * widths.front()));
             },
             [&](std::size_t first, std::span<const float> some) {
                 EXPECT_EQ(first * 10, outputs.size());

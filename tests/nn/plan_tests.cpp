@@ -113,7 +113,7 @@ TEST_F(plans, cut_up_large_batches_only) {
 
 TEST_F(plans, need_a_layer) {
     expect_refused(errc::invalid_argument, {"at least one layer"}, [] { plan(std::vector<plan_layer>()); });
-    expect_refused(errc::invalid_argument, {"at least one layer"}, [&] { sync(make_plan(mlp_model()), pool); });
+    expect_refused(errc::invalid_argument, {"at least one layer"}, [&] { sync(make_plan({}), pool); });
 }
 
 TEST_F(plans, refuse_inputs_of_another_shape) {
@@ -140,7 +140,7 @@ TEST_F(plans, share_their_weights_with_their_copies) {
     const std::size_t without = bytes_in_use();
     std::optional<plan> network = sync(make_plan(model), pool);
     const std::size_t with_weights = bytes_in_use();
-    EXPECT_GE(with_weights, without + model.parameters() * sizeof(float));
+    EXPECT_GE(with_weights, without + (20 + 1) * 10 * sizeof(float));
     {
         const plan copy = *network;
         EXPECT_EQ(bytes_in_use(), with_weights);

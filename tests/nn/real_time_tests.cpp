@@ -28,11 +28,10 @@
 #include <vector>
 
 #include "nn/support/memory_models.hpp"
-#include "sluice/nn/mlp_model.hpp"
 #include "sluice/nn/network.hpp"
 #include "sluice/nn/onnx.hpp"
+#include "sluice/nn/safetensors.hpp"
 #include "sluice/nn/session.hpp"
-#include "sluice/nn/to_model.hpp"
 #include "sluice/runtime/runtime.hpp"
 #include "sluice/runtime/scheduling_policy.hpp"
 #include "sluice/runtime/sync.hpp"
@@ -119,7 +118,7 @@ bool forbid_system_calls() {
 }
 
 model read(const std::filesystem::path& path) {
-    return path.extension() == ".onnx" ? load_onnx(path) : to_model(load_mlp(path), path);
+    return path.extension() == ".onnx" ? load_onnx(path) : load_safetensors(path);
 }
 
 std::vector<std::size_t> shape_of(const value_info& of) {

@@ -16,6 +16,7 @@
 #include "sluice/kernels/gemm.hpp"
 #include "sluice/kernels/softmax.hpp"
 #include "sluice/nn/resident.hpp"
+#include "sluice/nn/to_model.hpp"
 #include "sluice/op/zip.hpp"
 #include "sluice/runtime/runtime.hpp"
 #include "sluice/runtime/sync.hpp"
@@ -40,9 +41,9 @@ const int loads_kernels_at_once = setenv("CUDA_MODULE_LOADING", "EAGER", 1);
 
 // As the device has it: weights are rounded, biases are not.
 template <typename T>
-mlp_model with_rounded_weights(mlp_model model) {
-    for (dense_layer& layer : model.layers) layer.weight = widened(rounded<T>(layer.weight));
-    return model;
+std::vector<mlp_layer> with_rounded_weights(std::vector<mlp_layer> layers) {
+    for (mlp_layer& layer : layers) layer.weight = widened(rounded<T>(layer.weight));
+    return layers;
 }
 
 template <typename T>
@@ -52,9 +53,9 @@ protected:
     bool has_clusters() const { return on.properties().max_blocks_per_cluster > 1; }
     bool has_one_block() const { return is_on_gpu() && std::is_same_v<T, float>; }
 
-    void expect_answers(const resident_network<T>& network, const mlp_model& model, std::size_t rows) {
-        const floats inputs = widened(rounded<T>(fresh(rows * model.in_features())));
-        std::vector<T> outputs(rows * model.out_features());
+    void expect_answers(const resident_network<T>& network, const std::vector<mlp_layer>& model, std::size_t rows) {
+        const floats inputs = widened(rounded<T>(fresh(rows * model.front().in_features)));
+        std::vector<T> outputs(rows * model.back().out_features);
         network.run(rounded<T>(inputs), outputs);
         expect_close(widened(outputs), outputs_of(with_rounded_weights<T>(model), inputs), bound<T>);
     }
@@ -78,7 +79,7 @@ TYPED_TEST(resident, gives_what_a_reference_in_double_precision_gives) {
         for (const activation hidden : {activation::relu, activation::gelu, activation::tanh, activation::sigmoid}) {
             for (const activation output : {activation::none, activation::softmax}) {
                 const auto model = random_network(widths, this->fresh, {.hidden = hidden, .output = output});
-                const resident_network<T> network(this->on, model);
+                const resident_network<T> network(this->on, to_model(model));
                 EXPECT_EQ(network.in_features(), widths.front());
                 EXPECT_EQ(network.out_features(), widths.back());
                 for (std::size_t rows = 0; rows <= 8; ++rows) {
@@ -103,7 +104,7 @@ TYPED_TEST(resident, has_lanes_of_one_block_or_of_several) {
                  std::vector<std::vector<std::size_t>>{{20, 50, 100, 3}, {3, 2}, {64, 64, 64, 10}}) {
                 SCOPED_TRACE(::testing::Message() << blocks << " blocks, " << widths.front() << " inputs");
                 const auto model = random_network(widths, this->fresh, {.has_bias = has_bias});
-                const resident_network<T> network(this->on, model, {.lanes = 2, .blocks_of_lane = blocks});
+                const resident_network<T> network(this->on, to_model(model), {.lanes = 2, .blocks_of_lane = blocks});
                 EXPECT_EQ(network.blocks_of_lane(), blocks);
                 EXPECT_EQ(network.multiprocessors(), 2 * blocks);
                 for (std::size_t i = 0; i < 300; ++i) this->expect_answers(network, model, 1 + i % 8);
@@ -117,7 +118,7 @@ TYPED_TEST(resident, shares_wide_layers_among_blocks) {
     if (this->is_on_gpu() && (!this->has_clusters() || this->has_one_block()))
         GTEST_SKIP() << "the weights do not fit into one block";
     const auto model = random_network({784, 512, 512, 10}, this->fresh, {.output = activation::softmax});
-    const resident_network<T> network(this->on, model);
+    const resident_network<T> network(this->on, to_model(model));
     if (this->is_on_gpu()) {
         EXPECT_EQ(network.blocks_of_lane(), 16u);
         EXPECT_EQ(network.free_multiprocessors(), static_cast<std::size_t>(this->on.properties().compute_units) - 16);
@@ -136,7 +137,7 @@ TYPED_TEST(resident, shares_layers_of_many_steps_and_networks_of_many_layers) {
         for (const std::size_t blocks : {4, 8, 16}) {
             SCOPED_TRACE(::testing::Message() << blocks << " blocks, " << widths.front() << " inputs");
             const auto model = random_network(widths, this->fresh, {.output = activation::softmax});
-            const resident_network<T> network(this->on, model, {.blocks_of_lane = blocks});
+            const resident_network<T> network(this->on, to_model(model), {.blocks_of_lane = blocks});
             for (std::size_t i = 0; i < 40; ++i) this->expect_answers(network, model, 1 + i % 8);
         }
     }
@@ -145,14 +146,14 @@ TYPED_TEST(resident, shares_layers_of_many_steps_and_networks_of_many_layers) {
 TYPED_TEST(resident, is_an_operation) {
     using T = TypeParam;
     const auto model = random_network({64, 64, 10}, this->fresh);
-    const resident_network<T> network(this->on, model);
+    const resident_network<T> network(this->on, to_model(model));
     for (int i = 0; i < 20; ++i) {
         const floats inputs = widened(rounded<T>(this->fresh(2 * 64)));
         const std::vector<T> outputs = sync(network(rounded<T>(inputs)), this->pool);
         expect_close(widened(outputs), outputs_of(with_rounded_weights<T>(model), inputs), bound<T>);
     }
     // The network is kept by what uses it.
-    auto operation = resident_network<T>(this->on, model)(rounded<T>(this->fresh(64)));
+    auto operation = resident_network<T>(this->on, to_model(model))(rounded<T>(this->fresh(64)));
     EXPECT_EQ(sync(std::move(operation), this->pool).size(), 10u);
     EXPECT_THROW(sync(network(std::vector<T>(9 * 64 + 1)), this->pool), error);  // in the host call
     resident_network<T> moved = network;
@@ -165,7 +166,7 @@ TYPED_TEST(resident, is_an_operation) {
 TYPED_TEST(resident, answers_many_threads) {
     using T = TypeParam;
     const auto model = random_network({32, 32, 4}, this->fresh);
-    const resident_network<T> network(this->on, model, {.lanes = 3, .rows = 2});
+    const resident_network<T> network(this->on, to_model(model), {.lanes = 3, .rows = 2});
     constexpr std::size_t threads = 8;
     const unsigned rounds = this->is_on_gpu() ? 3000 : 300;
     // Each thread has inputs of its own, and gets the answer to these.
@@ -193,7 +194,7 @@ TYPED_TEST(resident, answers_many_threads) {
 TYPED_TEST(resident, takes_other_weights_while_it_answers) {
     using T = TypeParam;
     const auto first = random_network({64, 48, 10}, this->fresh), second = random_network({64, 48, 10}, this->fresh);
-    const resident_network<T> network(this->on, first, {.lanes = 2});
+    const resident_network<T> network(this->on, to_model(first), {.lanes = 2});
     const std::vector<T> inputs = rounded<T>(this->fresh(64));
     const auto answer = [&] {
         std::vector<T> outputs(10);
@@ -201,7 +202,7 @@ TYPED_TEST(resident, takes_other_weights_while_it_answers) {
         return widened(outputs);
     };
     const floats of_first = answer();
-    network.update(second);
+    network.update(to_model(second));
     const floats of_second = answer();
     EXPECT_NE(of_first, of_second);
     this->expect_answers(network, second, 3);
@@ -219,7 +220,7 @@ TYPED_TEST(resident, takes_other_weights_while_it_answers) {
             });
         }
         for (int i = 0; i < 20; ++i) {
-            network.update(i % 2 == 0 ? first : second);
+            network.update(to_model(i % 2 == 0 ? first : second));
             EXPECT_EQ(answer(), i % 2 == 0 ? of_first : of_second);
         }
         is_over = true;
@@ -227,9 +228,10 @@ TYPED_TEST(resident, takes_other_weights_while_it_answers) {
     EXPECT_EQ(mixed, 0u);
 
     expect_refused(errc::invalid_argument, {"other layers"},
-                   [&] { network.update(random_network({64, 49, 10}, this->fresh)); });
-    expect_refused(errc::invalid_argument, {"other layers"},
-                   [&] { network.update(random_network({64, 48, 10}, this->fresh, {.hidden = activation::tanh})); });
+                   [&] { network.update(to_model(random_network({64, 49, 10}, this->fresh))); });
+    expect_refused(errc::invalid_argument, {"other layers"}, [&] {
+        network.update(to_model(random_network({64, 48, 10}, this->fresh, {.hidden = activation::tanh})));
+    });
     EXPECT_EQ(answer(), of_second);
 }
 
@@ -245,7 +247,7 @@ TYPED_TEST(resident, leaves_the_device_to_other_work) {
     };
     multiply(16);
     const auto model = random_network({64, 64, 10}, this->fresh);
-    const resident_network<T> network(this->on, model, {.lanes = 2});
+    const resident_network<T> network(this->on, to_model(model), {.lanes = 2});
     for (int i = 0; i < 20; ++i) {
         const floats x = this->fresh(std::size_t{1000} << i % 8);
         EXPECT_EQ(sync(upload(x).and_then(download), this->pool), x);
@@ -273,17 +275,17 @@ TYPED_TEST(resident, ends_at_every_moment) {
     using T = TypeParam;
     const auto model = random_network({64, 64, 10}, this->fresh);
     for (int i = 0; i < 30; ++i) {
-        const resident_network<T> never_asked(this->on, model);
-        resident_network<T> network(this->on, model, {.pause = std::chrono::microseconds(i)});
+        const resident_network<T> never_asked(this->on, to_model(model));
+        resident_network<T> network(this->on, to_model(model), {.pause = std::chrono::microseconds(i)});
         if (i % 2 == 0) this->expect_answers(network, model, 1);
         const resident_network<T> copy = network;
-        network = resident_network<T>(this->on, model);
+        network = resident_network<T>(this->on, to_model(model));
         this->expect_answers(copy, model, 2);
     }
     // Threads that ask while the runtime is destroyed get an answer or the reason.
     for (int i = 0; i < 10; ++i) {
         std::optional<runtime> other(std::in_place);
-        const resident_network<T> network(other->default_device(), model, {.lanes = 2});
+        const resident_network<T> network(other->default_device(), to_model(model), {.lanes = 2});
         std::latch begun(3);
         std::atomic<unsigned> others{0};
         std::vector<std::jthread> all;
@@ -309,20 +311,22 @@ TYPED_TEST(resident, refuses_what_it_cannot_do) {
     using T = TypeParam;
     const auto model = random_network({64, 64, 10}, this->fresh);
     const auto refused = [&](errc code, const resident_options& options, const std::string& why) {
-        expect_refused(code, {"resident_network", why}, [&] { resident_network<T>(this->on, model, options); });
+        expect_refused(code, {"resident_network", why},
+                       [&] { resident_network<T>(this->on, to_model(model), options); });
     };
     ASSERT_EQ(loads_kernels_at_once, 0);
     refused(errc::invalid_argument, {.lanes = 0}, "lanes is 0");
     refused(errc::invalid_argument, {.pause = std::chrono::seconds(1)}, "pause");
     refused(errc::invalid_argument, {.longest_wait = {}}, "longest_wait");
-    const resident_network<T> network(this->on, model, {.rows = 2});
+    const resident_network<T> network(this->on, to_model(model), {.rows = 2});
     std::vector<T> outputs(10);
     expect_refused(errc::shape_mismatch, {"63 inputs", "10 outputs"},
                    [&] { network.run(std::vector<T>(63), outputs); });
     expect_refused(errc::shape_mismatch, {"128 inputs", "10 outputs"},
                    [&] { network.run(std::vector<T>(128), outputs); });
-    mlp_model inner = random_network({8, 8, 8}, this->fresh, {.hidden = activation::softmax});
-    expect_refused(errc::invalid_argument, {"layer 1", "softmax"}, [&] { resident_network<T>(this->on, inner); });
+    std::vector<mlp_layer> inner = random_network({8, 8, 8}, this->fresh, {.hidden = activation::softmax});
+    expect_refused(errc::invalid_argument, {"layer 1", "softmax"},
+                   [&] { resident_network<T>(this->on, to_model(inner)); });
     if (!this->is_on_gpu()) return;
     refused(errc::invalid_argument, {.rows = 9}, "rows is 9; 1 to 8");
     refused(errc::invalid_argument, {.blocks_of_lane = 3}, "0, 1, 4, 8 and 16");
@@ -331,11 +335,12 @@ TYPED_TEST(resident, refuses_what_it_cannot_do) {
     expect_refused(errc::invalid_argument, {"3 rows", "resident_options::rows says 2"},
                    [&] { network.run(std::vector<T>(3 * 64), three); });
     const auto wide = random_network({2048, 2048, 2048}, this->fresh);
-    expect_refused(errc::unsupported, {"bytes of shared memory"}, [&] { resident_network<T>(this->on, wide); });
+    expect_refused(errc::unsupported, {"bytes of shared memory"},
+                   [&] { resident_network<T>(this->on, to_model(wide)); });
     if (this->has_one_block()) refused(errc::unsupported, {.blocks_of_lane = 4}, "a lane of f32 has one block, not 4");
     runtime blocking({.blocks_each_command = true});
     expect_refused(errc::unsupported, {"blocks_each_command"},
-                   [&] { resident_network<T>(blocking.default_device(), model); });
+                   [&] { resident_network<T>(blocking.default_device(), to_model(model)); });
 }
 
 }  // namespace sluice::nn::resident_tests

@@ -5,7 +5,7 @@
 #include <gmock/gmock.h>
 
 #include "sluice/nn/network.hpp"
-#include "sluice/nn/to_mlp.hpp"
+#include "sluice/nn/to_layers.hpp"
 #include "sluice/runtime/runtime.hpp"
 #include "sluice/runtime/scheduling_policy.hpp"
 #include "sluice/runtime/sync.hpp"
@@ -15,26 +15,26 @@ namespace {
 
 using ::testing::ElementsAre;
 
-mlp_model layers_with(activation hidden, activation last) {
-    mlp_model made;
-    made.layers.push_back({"first", 2, 3, {1, 2, 3, 4, -5, 6}, {0.5f, -1, 2}, hidden});
-    made.layers.push_back({"", 3, 2, {1, -1, 2, 0.25f, 3, -2}, {}, last});
+std::vector<mlp_layer> layers_with(activation hidden, activation last) {
+    std::vector<mlp_layer> made;
+    made.push_back({2, 3, {1, 2, 3, 4, -5, 6}, {0.5f, -1, 2}, hidden, "first"});
+    made.push_back({3, 2, {1, -1, 2, 0.25f, 3, -2}, {}, last});
     return made;
 }
 
 }  // namespace
 
-TEST(to_model, is_the_reverse_of_to_mlp) {
+TEST(to_model, is_the_reverse_of_to_layers) {
     using enum activation;
     for (const activation hidden : {none, relu, gelu, sigmoid, tanh}) {
         for (const activation last : {none, relu, softmax}) {
-            const mlp_model from = layers_with(hidden, last);
-            const mlp_model again = to_mlp(to_model(from, "layers.safetensors"));
-            ASSERT_EQ(again.layers.size(), 2u);
+            const std::vector<mlp_layer> from = layers_with(hidden, last);
+            const std::vector<mlp_layer> again = to_layers(to_model(from, "layers.safetensors"));
+            ASSERT_EQ(again.size(), 2u);
             for (std::size_t i = 0; i < 2; ++i) {
-                EXPECT_EQ(again.layers[i].weight, from.layers[i].weight);
-                EXPECT_EQ(again.layers[i].bias, from.layers[i].bias);
-                EXPECT_EQ(again.layers[i].after, from.layers[i].after);
+                EXPECT_EQ(again[i].weight, from[i].weight);
+                EXPECT_EQ(again[i].bias, from[i].bias);
+                EXPECT_EQ(again[i].after, from[i].after);
             }
         }
     }
@@ -52,6 +52,6 @@ TEST(to_model, gives_a_network_that_runs) {
     EXPECT_THAT(y.at(0).values<float>(), ElementsAre(3.5f - 6 + 6, 0.875f + 18 - 6));
 }
 
-TEST(to_model, refuses_a_perceptron_without_layers) { EXPECT_THROW(to_model(mlp_model{}, "none"), error); }
+TEST(to_model, refuses_a_perceptron_without_layers) { EXPECT_THROW(to_model({}, "none"), error); }
 
 }  // namespace sluice::nn::to_model_tests

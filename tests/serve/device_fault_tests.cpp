@@ -26,9 +26,8 @@
 #include "serve/support/free_port.hpp"
 #include "serve/support/raw_client.hpp"
 #include "sluice/base/error.hpp"
-#include "sluice/nn/mlp_model.hpp"
 #include "sluice/nn/network.hpp"
-#include "sluice/nn/to_model.hpp"
+#include "sluice/nn/safetensors.hpp"
 #include "sluice/runtime/scheduling_policy.hpp"
 #include "sluice/runtime/sync.hpp"
 #include "sluice/serve/engine.hpp"
@@ -75,7 +74,7 @@ class fake_devices final : public engine {
 public:
     explicit fake_devices(faults::faulty_runtime& fakes) : fakes_(fakes) {}
     std::shared_ptr<const loaded_model> load(const model_version& which, const model_config& how) override {
-        const nn::model from = nn::to_model(nn::load_mlp(which.file), which.file);
+        const nn::model from = nn::load_safetensors(which.file);
         std::vector<std::shared_ptr<const loaded_model>> made;
         for (const std::string& each : how.devices.empty() ? std::vector{how.device} : how.devices)
             made.push_back(std::make_shared<network_on_fake>(each == "fake:1" ? fakes_.other : fakes_.on, from));

@@ -19,7 +19,7 @@
 #include "serve/support/npy_values.hpp"
 #include "sluice/base/error.hpp"
 #include "sluice/nn/onnx.hpp"
-#include "sluice/nn/to_mlp.hpp"
+#include "sluice/nn/safetensors.hpp"
 #include "sluice/runtime/runtime.hpp"
 #include "sluice/serve/network_engine.hpp"
 #include "sluice/serve/served_model.hpp"
@@ -59,7 +59,7 @@ private:
 struct resident_digits : ::testing::Test {
     fs::path file = root / "models/digits.safetensors";
     network_engine engine{{.device = "cpu"}};
-    nn::mlp_model model = nn::load_mlp(file);
+    nn::model model = nn::load_safetensors(file);
     std::vector<float> rows = npy_values(root / "data/digits_inputs.npy");
     std::vector<float> wanted = npy_values(root / "data/digits_logits.npy");
 

@@ -11,18 +11,21 @@
 #include <stdexcept>
 #include <system_error>
 
-#include "model_broadcast.hpp"
 #include "rank_job.hpp"
 #include "shares.hpp"
 #include "sluice/io/npy_writer.hpp"
 #include "sluice/io/process_files.hpp"
+#include "sluice/io/regular_file.hpp"
 #include "sluice/network_file.hpp"
+#include "sluice/nn/run_limit.hpp"
 #include "sluice/output_names.hpp"
 #include "sluice/process_guard.hpp"
 #include "sluice/progress_bar.hpp"
 #include "sluice/requirements.hpp"
+#include "sluice/row_network.hpp"
 #include "sluice/run_devices.hpp"
 #include "sluice/run_inputs.hpp"
+#include "sluice/run_network.hpp"
 #include "sluice/run_precision.hpp"
 
 namespace sluice::app {
@@ -140,13 +143,12 @@ public:
 
     // Blocks until the run ends. Only rank 0's result is complete.
     run_result run() {
+        const nn::run_limit limit(options_.most_run_bytes);
         read();
         const run_devices devices(
             options_, {.cpu_workers = share_of_cores(job_.local_size())},
-            [&](const runtime& machine) { return choose(machine); },
-            [&](device& first, scheduling_policy& pool) {
-                return bring_network(job_, std::move(model_), first, pool);
-            });
+            [&](const runtime& machine) { return choose(machine); }, network_.network);
+        network_ = {};
         devices.engine().warm_up(range_.count);
         std::optional<shared_output> output;
         if (options_.output) output.emplace(job_, signals_, *options_.output, std::vector{rows_, outputs_});
@@ -174,23 +176,48 @@ private:
         json terms;
         if (job_.rank() == 0) {
             refuse_options_of_one_process(options_);
-            refuse_precision_of_rows(options_);
+            refuse_precision_of_ranks(options_);
+            run_options in_f32 = options_;
+            in_f32.precision.clear();
+            if (asks_for_whole_arrays(in_f32)) refuse("ranks share rows: give one input of rows, and one output file");
             check_output_names(options_);
-            model_ = job_.alive_while([&] { return load_network(options_.model, options_.network); });
-            input_.emplace(options_, model_.in_features());
+            job_.alive_while([&] {
+                file_ = io::regular_file(options_.model).read_all();
+                network_ = network_in_file();
+            });
+            input_.emplace(options_, network_.in);
             terms = terms_of(options_, input_->count());
-            terms["layers"] = outline_of(model_);
+            terms["bytes of the network"] = file_.size();
+            terms["features"] = {network_.in, network_.out};
         }
         terms = json::parse(job_.share_text(terms.dump()));
         if (job_.rank() != 0) {
-            model_ = model_from(terms["layers"]);
-            input_.emplace(options_, model_.in_features());
+            network_.in = terms["features"][0];
+            network_.out = terms["features"][1];
+            input_.emplace(options_, network_.in);
             check_terms(terms_of(options_, input_->count()), terms);
+            file_.resize(terms["bytes of the network"]);
         }
+        job_.agree();
+        job_.broadcast(file_);
+        if (job_.rank() != 0) job_.alive_while([&] { network_ = network_in_file(); });
+        file_ = {};
         rows_ = input_->count();
-        outputs_ = model_.out_features();
+        output_ = network_.network.body.outputs.front().name;
+        outputs_ = network_.out;
         range_ = share_of_rows(rows_, options_.batch, job_.rank(), job_.size());
         checked_.emplace(options_, rows_, range_, outputs_);
+    }
+
+    row_network network_in_file() const {
+        const nn::model read = read_model(file_, options_.model, options_.network, links_of(options_.follows_links));
+        std::optional<row_network> rows = by_rows(read);
+        if (!rows) {
+            refuse(
+                "the network does not run row by row: accepted are networks with one input f32 [rows, features], one "
+                "such output, and rows that are independent (sluice inspect says whether they are)");
+        }
+        return *std::move(rows);
     }
 
     // Ranks on one machine divide its devices, unless the options name one by number.
@@ -238,6 +265,7 @@ private:
     run_result sum_of(const std::vector<std::string>& parts) const {
         run_result sum;
         sum.rows = rows_;
+        sum.output = output_;
         sum.outputs = outputs_;
         if (options_.labels) sum.correct = 0;
         if (options_.reference) sum.largest_difference = 0.0f;
@@ -261,10 +289,12 @@ private:
     rank_job& job_;
     signal_guard& signals_;
     const run_options& options_;
-    nn::mlp_model model_;
+    std::vector<std::byte> file_;  // of the network, until it is read
+    row_network network_;
     std::optional<input_rows> input_;
     std::size_t rows_ = 0;     // of the whole input
-    std::size_t outputs_ = 0;  // of each
+    std::string output_;       // the name of the network's output
+    std::size_t outputs_ = 0;  // of it, of each row
     row_range range_;          // this rank's
     std::optional<output_check> checked_;
 };

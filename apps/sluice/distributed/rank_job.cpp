@@ -143,6 +143,7 @@ void rank_job::broadcast(std::span<std::byte> bytes) {
         }
         bytes = bytes.subspan(piece.size());
     }
+    agree();  // a rank that has its bytes and fails then would end the broadcast of others
 }
 
 void rank_job::done(std::size_t rows) {

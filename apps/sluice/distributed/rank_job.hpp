@@ -61,7 +61,7 @@ public:
     std::string share_text(std::string text);
     // Blocks until all ranks have made this call, so that none fails before what follows.
     void agree();
-    // Copies rank 0's bytes to every rank. Blocks. Call it after agree(), since a rank that does not join in looks like
+    // Copies rank 0's bytes to every rank. Blocks until all have them. Call it after agree(), since a rank that does not join in looks like
     // one that hangs: this call ends the processes where others throw.
     void broadcast(std::span<std::byte> bytes);
 

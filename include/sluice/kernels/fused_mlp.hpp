@@ -20,6 +20,7 @@
 #include <concepts>
 #include <cstddef>
 #include <cstdint>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -40,6 +41,7 @@ struct mlp_layer {
     std::vector<float> weight;     // [out_features, in_features], row-major; rounded to the element type when packed
     std::vector<float> bias;       // [out_features], or empty
     activation after = activation::none;  // applied to the layer's outputs
+    std::string name = {};                // of its commands in traces: "0", "net.2"
 };
 
 namespace detail {

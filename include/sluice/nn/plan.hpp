@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // plan: a network whose weights are on a device, ready to run. Immutable; copies share the weights.
 //
-//     const nn::plan network = sync(nn::make_plan(nn::load_mlp("digits.safetensors")), pool);
+//     const nn::plan network = sync(nn::make_plan(nn::to_layers(model)), pool);
 //     auto logits = sync(upload(rows, {n, 64})
 //                            .and_then([=](auto x) { return network.forward(std::move(x)); })
 //                            .and_then(download), pool);
@@ -24,7 +24,6 @@
 #include "sluice/graph/executable_graph.hpp"
 #include "sluice/kernels/activation.hpp"
 #include "sluice/kernels/fused_mlp.hpp"
-#include "sluice/nn/mlp_model.hpp"
 #include "sluice/op/operation.hpp"
 #include "sluice/op/with_context.hpp"
 #include "sluice/runtime/execution_context.hpp"
@@ -114,20 +113,24 @@ class make_plan_operation : public operation_base<make_plan_operation<T>> {
 public:
     using output = basic_plan<T>;
 
-    explicit make_plan_operation(mlp_model model) : model_(std::move(model)) {}
+    explicit make_plan_operation(std::vector<mlp_layer> layers) : from_(std::move(layers)) {}
 
     output submit(execution_context& context) &&;
-    work_estimate estimate() const { return {2 * model_.layers.size(), model_.parameters() * sizeof(T)}; }
+    work_estimate estimate() const {
+        std::size_t bytes = 0;
+        for (const mlp_layer& each : from_) bytes += (each.weight.size() + each.bias.size()) * sizeof(T);
+        return {2 * from_.size(), bytes};
+    }
 
 private:
-    mlp_model model_;
+    std::vector<mlp_layer> from_;
 };
 
 // Puts a network's weights on the context's device, once, rounded to T. The output may be used at once: work that reads
 // the weights is ordered after their upload. Costs O(parameters) on the host for the rounding, and their upload.
 template <detail::plan_element T = float>
-auto make_plan(mlp_model model) {
-    return make_plan_operation<T>(std::move(model));
+auto make_plan(std::vector<mlp_layer> layers) {
+    return make_plan_operation<T>(std::move(layers));
 }
 
 // The network on each device of a set, in the set's order, from one that is on any of them: the weights are copied from

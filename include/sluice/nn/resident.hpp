@@ -2,7 +2,7 @@
 // resident_network: a multi-layer perceptron that stays on a GPU. Its kernel never ends: it takes requests from the
 // host's memory and answers there, without a launch, in a few microseconds.
 //
-//     const nn::resident_network<half> digits(machine.find("cuda"), nn::to_mlp(nn::load_onnx("digits.onnx")));
+//     const nn::resident_network<half> digits(machine.find("cuda"), nn::load_onnx("digits.onnx"));
 //     digits.run(pixels, logits);                                      // at once: for the last microsecond
 //     const std::vector<half> answer = sync(digits(pixels), pool);     // as an operation
 //
@@ -46,7 +46,7 @@
 
 #include "sluice/base/half.hpp"
 #include "sluice/base/source_location.hpp"
-#include "sluice/nn/mlp_model.hpp"
+#include "sluice/nn/model.hpp"
 #include "sluice/runtime/device.hpp"
 #include "sluice/runtime/host_call.hpp"
 
@@ -81,13 +81,13 @@ template <detail::resident_element T>
 class resident_network {
 public:
     // Puts the weights, rounded to T, on the device, starts the kernel and waits until it answers. Throws
-    // errc::invalid_argument for options that are out of range, for more multiprocessors than the GPU has (one is left
-    // to others) and for layers that a plan cannot fuse either: more than 9, wider than 2048, a softmax before the last
-    // (see kernels/fused_mlp.hpp); errc::unsupported for a GPU before sm_80, for weights that do
-    // not fit into the shared memory of the blocks of a lane, with the bytes, where each command is waited for
-    // (runtime_options::blocks_each_command) and where kernels are loaded lazily; errc::timed_out when the GPU does not
-    // start it.
-    resident_network(device& on, const mlp_model& model, const resident_options& options = {},
+    // file_error for a model that to_layers refuses; errc::invalid_argument for options that are out of range, for more
+    // multiprocessors than the GPU has (one is left to others) and for layers that a plan cannot fuse either: more than
+    // 9, wider than 2048, a softmax before the last (see kernels/fused_mlp.hpp); errc::unsupported for a GPU before
+    // sm_80, for weights that do not fit into the shared memory of the blocks of a lane, with the bytes, where each
+    // command is waited for (runtime_options::blocks_each_command) and where kernels are loaded lazily; errc::timed_out
+    // when the GPU does not start it.
+    resident_network(device& on, const model& from, const resident_options& options = {},
                      source_location location = source_location::current());
 
     std::size_t in_features() const noexcept;     // numbers of a row that goes in
@@ -117,9 +117,9 @@ public:
 
     // Other weights and biases from now on, in layers of the same sizes with the same activations; the kernel
     // continues. Costs O(parameters). Each answer is from the old or the new ones, and those of calls that begin after
-    // this returns from the new. Blocks until all lanes have them. Throws errc::invalid_argument for another network;
-    // then nothing has changed.
-    void update(const mlp_model& model) const;
+    // this returns from the new. Blocks until all lanes have them. Throws errc::invalid_argument for another network,
+    // and file_error for one that to_layers refuses; then nothing has changed.
+    void update(const model& from) const;
 
 private:
     // Throws errc::invalid_argument for a handle that was moved from.

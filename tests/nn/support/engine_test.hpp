@@ -12,9 +12,9 @@
 
 #include "nn/support/reference_network.hpp"
 #include "sluice/nn/engine.hpp"
+#include "sluice/nn/to_model.hpp"
 #include "sluice/runtime/runtime.hpp"
 #include "sluice/runtime/sync.hpp"
-#include "sluice/runtime/transfer.hpp"
 
 namespace sluice::nn::testing {
 
@@ -22,12 +22,11 @@ inline constexpr std::size_t rows = 103, in_features = 12, out_features = 4;
 
 class engine_test : public ::testing::Test {
 protected:
-    // Rows of `inputs`, whose memory the operation shares.
-    any_operation<tensor<float>> rows_from(std::size_t first, std::size_t count) const {
-        const auto part = std::span(*inputs).subspan(first * in_features, count * in_features);
-        return upload(part, inputs, {count, in_features});
+    // Rows of `inputs`, whose memory they share.
+    host_rows rows_from(std::size_t first, std::size_t count) const {
+        return {std::span(*inputs).subspan(first * in_features, count * in_features), inputs};
     }
-    row_source source() const {
+    host_row_source source() const {
         return [this](std::size_t first, std::size_t count) { return rows_from(first, count); };
     }
     // An engine on the first device; with `lanes` of 2, on both.
@@ -35,13 +34,7 @@ protected:
         engine made(options);
         for (std::size_t i = 0; i < lanes; ++i) {
             policies.push_back(std::make_unique<round_robin>(*machine.devices()[i], streams));
-            made.add(sync(make_plan(model), *policies.back()), *policies.back());
-            // The workspace that each stream keeps for itself is there from now on.
-            const plan network = sync(make_plan(model), *policies.back());
-            for (std::size_t j = 0; j < streams; ++j) {
-                sync(zeros<float>({1, in_features}).and_then([&](auto x) { return network.forward(std::move(x)); }),
-                     *policies.back());
-            }
+            made.add(sync(make_network(to_model(model)), *policies.back()), *policies.back());
         }
         return made;
     }
@@ -67,7 +60,7 @@ protected:
 
     runtime machine{{.cpu_devices = 2, .cuda = false}};
     random_floats fresh{11};
-    const mlp_model model = random_network({in_features, 20, out_features}, fresh);
+    const std::vector<mlp_layer> model = random_network({in_features, 20, out_features}, fresh);
     const std::shared_ptr<const floats> inputs = std::make_shared<const floats>(fresh(rows * in_features));
     const doubles expected = outputs_of(model, *inputs);
     std::vector<std::unique_ptr<round_robin>> policies;

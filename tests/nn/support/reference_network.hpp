@@ -7,7 +7,7 @@
 
 #include "kernels/reference.hpp"
 #include "sluice/base/half.hpp"
-#include "sluice/nn/mlp_model.hpp"
+#include "sluice/kernels/fused_mlp.hpp"
 
 namespace sluice::nn::testing {
 
@@ -38,25 +38,25 @@ struct network_options {
 };
 
 // Weights are scaled so that values neither die out nor explode.
-inline mlp_model random_network(const std::vector<std::size_t>& widths, random_floats& fresh,
-                                const network_options& options = {}) {
-    mlp_model model;
+inline std::vector<mlp_layer> random_network(const std::vector<std::size_t>& widths, random_floats& fresh,
+                                             const network_options& options = {}) {
+    std::vector<mlp_layer> layers;
     for (std::size_t i = 0; i + 1 < widths.size(); ++i) {
-        dense_layer layer;
+        mlp_layer layer;
         layer.name = std::to_string(2 * i);
         layer.in_features = widths[i];
         layer.out_features = widths[i + 1];
         layer.weight = fresh(widths[i] * widths[i + 1], 2 / std::sqrt(static_cast<float>(widths[i])));
         if (options.has_bias) layer.bias = fresh(widths[i + 1]);
         layer.after = i + 2 == widths.size() ? options.output : options.hidden;
-        model.layers.push_back(std::move(layer));
+        layers.push_back(std::move(layer));
     }
-    return model;
+    return layers;
 }
 
-inline doubles outputs_of(const mlp_model& model, const floats& inputs) {
+inline doubles outputs_of(const std::vector<mlp_layer>& layers, const floats& inputs) {
     doubles x(inputs.begin(), inputs.end());
-    for (const dense_layer& layer : model.layers) {
+    for (const mlp_layer& layer : layers) {
         const std::size_t rows = x.size() / layer.in_features;
         doubles y(rows * layer.out_features);
         for (std::size_t i = 0; i < y.size(); ++i) {

@@ -1,10 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// A model that is a multi-layer perceptron, as an mlp_model, which make_plan takes.
+// The layers of a model that is a multi-layer perceptron, in host memory: for pack_mlp, pack_quantized_mlp and
+// make_plan.
 //
-//     const nn::plan network = sync(nn::make_plan(nn::to_mlp(nn::load_onnx("digits.onnx"))), pool);
+//     const std::vector<mlp_layer> layers = nn::to_layers(nn::load_onnx("digits.onnx"));
 #pragma once
 
-#include "sluice/nn/mlp_model.hpp"
+#include <vector>
+
+#include "sluice/kernels/fused_mlp.hpp"
 #include "sluice/nn/model.hpp"
 
 namespace sluice::nn {
@@ -17,6 +20,6 @@ namespace sluice::nn {
 // Throws file_error that names the file and the node: first one that lists all nodes with operators that are not
 // supported here, then what is wrong with a node, e.g. a weight that is no constant, or shapes that do not fit. Costs
 // O(parameters + nodes), and a look-up of each constant.
-mlp_model to_mlp(const model& network);
+std::vector<mlp_layer> to_layers(const model& network);
 
 }  // namespace sluice::nn

@@ -4,11 +4,11 @@
 
 #include <cstddef>
 
-#include "sluice/nn/mlp_model.hpp"
+#include "sluice/nn/safetensors.hpp"
 
 namespace sluice::nn {
 
-struct mlp_activations {
+struct named_activations {
     activation hidden = activation::none;
     activation output = activation::none;
 };
@@ -18,6 +18,7 @@ void check_metadata(const io::safetensors_view& file);
 
 // Throws file_error when an activation is not known, named in two ways, or when neither names what a network of
 // this number of layers needs.
-mlp_activations activations_of(const io::safetensors_view& file, const mlp_load_options& options, std::size_t layers);
+named_activations activations_of(const io::safetensors_view& file, const safetensors_options& options,
+                                 std::size_t layers);
 
 }  // namespace sluice::nn

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "sluice/nn/mlp_model.hpp"
+#include "sluice/nn/safetensors.hpp"
 
 #include <charconv>
 #include <cstdint>
@@ -10,10 +10,11 @@
 #include <string_view>
 #include <utility>
 
-#include "mlp_metadata.hpp"
+#include "safetensors_metadata.hpp"
 #include "sluice/base/file_error.hpp"
 #include "sluice/base/printable.hpp"
 #include "sluice/io/file_memory.hpp"
+#include "sluice/nn/to_model.hpp"
 
 namespace sluice::nn {
 namespace {
@@ -146,14 +147,14 @@ void check_places(const io::safetensors_view& file, const std::map<std::uint64_t
     }
 }
 
-dense_layer read_layer(const io::safetensors_view& file, const layer_tensors& tensors, activation after) {
+mlp_layer read_layer(const io::safetensors_view& file, const layer_tensors& tensors, activation after) {
     const auto floats = [&](const io::tensor_entry& tensor) {
         const std::size_t count = tensor.bytes.size() / io::size_of(tensor.type);
         auto values = io::vector_for<float>(file.path(), tensor.offset, in_quotes(tensor.name), count);
         io::convert_to_float(tensor.type, tensor.bytes, values);
         return values;
     };
-    dense_layer layer;
+    mlp_layer layer;
     layer.name = name_of(tensors);
     layer.out_features = tensors.weight->shape[0];
     layer.in_features = tensors.weight->shape[1];
@@ -165,24 +166,18 @@ dense_layer read_layer(const io::safetensors_view& file, const layer_tensors& te
 
 }  // namespace
 
-std::size_t mlp_model::parameters() const noexcept {
-    std::size_t count = 0;
-    for (const dense_layer& layer : layers) count += layer.weight.size() + layer.bias.size();
-    return count;
-}
-
-mlp_model load_mlp(const std::filesystem::path& path, const mlp_load_options& options) {
+model load_safetensors(const std::filesystem::path& path, const safetensors_options& options) {
     try {
         const io::safetensors_file file(path);
-        mlp_model model = load_mlp(file.view(), options);
+        model made = load_safetensors(file.view(), options);
         file.file().require_unchanged();
-        return model;
+        return made;
     } catch (const std::bad_alloc&) {  // in the header: there may be a million names
         throw file_error(path, sizeof(std::uint64_t), "header", "needs more memory than there is", errc::out_of_memory);
     }
 }
 
-mlp_model load_mlp(const io::safetensors_view& file, const mlp_load_options& options) {
+model load_safetensors(const io::safetensors_view& file, const safetensors_options& options) {
     check_metadata(file);
     const auto layers = group_layers(file);
     if (layers.empty()) throw file_error(file.path(), sizeof(std::uint64_t), "header", "the file has no layers");
@@ -192,14 +187,14 @@ mlp_model load_mlp(const io::safetensors_view& file, const mlp_load_options& opt
         if (before != nullptr) check_chain(file, *before, tensors);
         before = &tensors;
     }
-    const mlp_activations said = activations_of(file, options, layers.size());
+    const named_activations said = activations_of(file, options, layers.size());
     check_places(file, layers, said.hidden);
 
-    mlp_model model;
-    model.layers.reserve(layers.size());
-    for (const auto& [number, tensors] : layers) model.layers.push_back(read_layer(file, tensors, said.hidden));
-    model.layers.back().after = said.output;
-    return model;
+    std::vector<mlp_layer> made;
+    made.reserve(layers.size());
+    for (const auto& [number, tensors] : layers) made.push_back(read_layer(file, tensors, said.hidden));
+    made.back().after = said.output;
+    return to_model(made, file.path());
 }
 
 }  // namespace sluice::nn

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// to_mlp: ONNX networks that are multi-layer perceptrons, and the reasons why others are not.
-#include "sluice/nn/to_mlp.hpp"
+// to_layers: ONNX networks that are multi-layer perceptrons, and the reasons why others are not.
+#include "sluice/nn/to_layers.hpp"
 
 #include <gmock/gmock.h>
 
@@ -8,9 +8,10 @@
 #include "nn/support/reference_network.hpp"
 #include "sluice/io/npy.hpp"
 #include "sluice/nn/plan.hpp"
+#include "sluice/nn/safetensors.hpp"
 #include "sluice/runtime/sync.hpp"
 
-namespace sluice::nn::to_mlp_tests {
+namespace sluice::nn::to_layers_tests {
 namespace {
 
 using ::testing::ElementsAre;
@@ -22,7 +23,7 @@ const std::filesystem::path root = SLUICE_SOURCE_DIR;
 template <typename... Words>
 void expect_refused(const onnx_maker& made, Words... words) {
     try {
-        static_cast<void>(to_mlp(made.read()));
+        static_cast<void>(to_layers(made.read()));
         ADD_FAILURE() << "was accepted";
     } catch (const file_error& refused) {
         EXPECT_THAT(refused.what(), ::testing::AllOf(HasSubstr("made.onnx"), HasSubstr(words)...));
@@ -39,12 +40,12 @@ onnx_maker with_weights() {
 
 }  // namespace
 
-TEST(to_mlp, gives_the_network_of_the_repository) {
-    const mlp_model from_onnx = to_mlp(load_onnx(root / "models/digits.onnx"));
-    const mlp_model expected = load_mlp(root / "models/digits.safetensors");
-    ASSERT_EQ(from_onnx.layers.size(), expected.layers.size());
-    for (std::size_t i = 0; i < expected.layers.size(); ++i) {
-        const dense_layer &made = from_onnx.layers[i], &same = expected.layers[i];
+TEST(to_layers, gives_the_network_of_the_repository) {
+    const std::vector<mlp_layer> from_onnx = to_layers(load_onnx(root / "models/digits.onnx"));
+    const std::vector<mlp_layer> expected = to_layers(load_safetensors(root / "models/digits.safetensors"));
+    ASSERT_EQ(from_onnx.size(), expected.size());
+    for (std::size_t i = 0; i < expected.size(); ++i) {
+        const mlp_layer &made = from_onnx[i], &same = expected[i];
         EXPECT_EQ(made.name, same.name);
         EXPECT_EQ(made.in_features, same.in_features);
         EXPECT_EQ(made.out_features, same.out_features);
@@ -54,14 +55,14 @@ TEST(to_mlp, gives_the_network_of_the_repository) {
     }
 }
 
-TEST(to_mlp, gives_the_outputs_of_the_trainer) {
+TEST(to_layers, gives_the_outputs_of_the_trainer) {
     const io::npy_file inputs(root / "data/digits_inputs.npy"), logits(root / "data/digits_logits.npy");
     std::vector<float> rows(450 * 64), expected(450 * 10);
     inputs.view().read_rows(0, rows);
     logits.view().read_rows(0, expected);
     runtime machine{{.cuda = false}};
     round_robin pool(machine.default_device(), 2);
-    const plan network = sync(make_plan(to_mlp(load_onnx(root / "models/digits.onnx"))), pool);
+    const plan network = sync(make_plan(to_layers(load_onnx(root / "models/digits.onnx"))), pool);
     const std::vector<float> made = sync(upload(rows, {450, 64})
                                              .and_then([=](tensor<float> x) { return network.forward(std::move(x)); })
                                              .and_then(download),
@@ -69,36 +70,36 @@ TEST(to_mlp, gives_the_outputs_of_the_trainer) {
     EXPECT_THAT(made, ::testing::Pointwise(::testing::FloatNear(1e-4f), expected));
 }
 
-TEST(to_mlp, reads_a_gemm_in_each_form) {
+TEST(to_layers, reads_a_gemm_in_each_form) {
     onnx_maker made = with_weights();
     made.add_node("Gemm", {"x", "w", "b"}, "y");
-    mlp_model mlp = to_mlp(made.read());
-    ASSERT_EQ(mlp.layers.size(), 1u);
-    EXPECT_EQ(mlp.layers[0].name, "n0");
-    EXPECT_EQ(mlp.layers[0].in_features, 2u);
-    EXPECT_EQ(mlp.layers[0].out_features, 3u);
-    EXPECT_THAT(mlp.layers[0].weight, ElementsAre(1, 4, 2, 5, 3, 6));
-    EXPECT_THAT(mlp.layers[0].bias, ElementsAre(-1, 0, 1));
-    EXPECT_EQ(mlp.layers[0].after, activation::none);
+    std::vector<mlp_layer> mlp = to_layers(made.read());
+    ASSERT_EQ(mlp.size(), 1u);
+    EXPECT_EQ(mlp[0].name, "n0");
+    EXPECT_EQ(mlp[0].in_features, 2u);
+    EXPECT_EQ(mlp[0].out_features, 3u);
+    EXPECT_THAT(mlp[0].weight, ElementsAre(1, 4, 2, 5, 3, 6));
+    EXPECT_THAT(mlp[0].bias, ElementsAre(-1, 0, 1));
+    EXPECT_EQ(mlp[0].after, activation::none);
 
     onnx::NodeProto& gemm = *made.body().mutable_node(0);
     onnx_maker::set(gemm, "alpha", 2.f);
     onnx_maker::set(gemm, "beta", 0.5f);
-    mlp = to_mlp(made.read());
-    EXPECT_THAT(mlp.layers[0].weight, ElementsAre(2, 8, 4, 10, 6, 12));
-    EXPECT_THAT(mlp.layers[0].bias, ElementsAre(-0.5f, 0, 0.5f));
+    mlp = to_layers(made.read());
+    EXPECT_THAT(mlp[0].weight, ElementsAre(2, 8, 4, 10, 6, 12));
+    EXPECT_THAT(mlp[0].bias, ElementsAre(-0.5f, 0, 0.5f));
 
     onnx_maker turned(3);
     turned.add_constant("fc.weight", {2, 3}, {1, 2, 3, 4, 5, 6});
     onnx_maker::set(turned.add_node("Gemm", {"x", "fc.weight"}, "y"), "transB", std::int64_t{1});
-    mlp = to_mlp(turned.read());
-    EXPECT_EQ(mlp.layers[0].name, "fc");
-    EXPECT_EQ(mlp.layers[0].in_features, 3u);
-    EXPECT_THAT(mlp.layers[0].weight, ElementsAre(1, 2, 3, 4, 5, 6));
-    EXPECT_TRUE(mlp.layers[0].bias.empty());
+    mlp = to_layers(turned.read());
+    EXPECT_EQ(mlp[0].name, "fc");
+    EXPECT_EQ(mlp[0].in_features, 3u);
+    EXPECT_THAT(mlp[0].weight, ElementsAre(1, 2, 3, 4, 5, 6));
+    EXPECT_TRUE(mlp[0].bias.empty());
 }
 
-TEST(to_mlp, reads_a_product_and_a_sum_and_what_changes_nothing) {
+TEST(to_layers, reads_a_product_and_a_sum_and_what_changes_nothing) {
     for (const bool is_first : {false, true}) {
         onnx_maker made = with_weights();
         made.add_node("Identity", {"x"}, "i");
@@ -106,15 +107,15 @@ TEST(to_mlp, reads_a_product_and_a_sum_and_what_changes_nothing) {
         made.add_node("Add", is_first ? std::vector<std::string>{"b", "p"} : std::vector<std::string>{"p", "b"}, "s");
         made.add_node("Tanh", {"s"}, "t");
         made.add_node("Dropout", {"t"}, "y");
-        const mlp_model mlp = to_mlp(made.read());
-        ASSERT_EQ(mlp.layers.size(), 1u);
-        EXPECT_THAT(mlp.layers[0].weight, ElementsAre(1, 4, 2, 5, 3, 6));
-        EXPECT_THAT(mlp.layers[0].bias, ElementsAre(-1, 0, 1));
-        EXPECT_EQ(mlp.layers[0].after, activation::tanh);
+        const std::vector<mlp_layer> mlp = to_layers(made.read());
+        ASSERT_EQ(mlp.size(), 1u);
+        EXPECT_THAT(mlp[0].weight, ElementsAre(1, 4, 2, 5, 3, 6));
+        EXPECT_THAT(mlp[0].bias, ElementsAre(-1, 0, 1));
+        EXPECT_EQ(mlp[0].after, activation::tanh);
     }
 }
 
-TEST(to_mlp, reads_constants_that_are_nodes_and_flattens_images) {
+TEST(to_layers, reads_constants_that_are_nodes_and_flattens_images) {
     onnx_maker made(1);
     made.body().mutable_input(0)->mutable_type()->mutable_tensor_type()->mutable_shape()->add_dim()->set_dim_value(2);
     onnx::NodeProto& given = made.add_node("Constant", {}, "w");
@@ -128,7 +129,7 @@ TEST(to_mlp, reads_constants_that_are_nodes_and_flattens_images) {
     value.mutable_t()->add_float_data(4);
     made.add_node("Flatten", {"x"}, "f");
     made.add_node("MatMul", {"f", "w"}, "y");
-    EXPECT_THAT(to_mlp(made.read()).layers[0].weight, ElementsAre(3, 4));
+    EXPECT_THAT(to_layers(made.read())[0].weight, ElementsAre(3, 4));
 
     // Without it the product would be over the last dimension only.
     made.body().mutable_node(2)->set_input(0, "x");
@@ -136,7 +137,7 @@ TEST(to_mlp, reads_constants_that_are_nodes_and_flattens_images) {
     expect_refused(made, "input 'x': has more than two dimensions, and nothing flattens it");
 }
 
-TEST(to_mlp, knows_each_activation_with_its_attributes) {
+TEST(to_layers, knows_each_activation_with_its_attributes) {
     const auto after = [](const std::string& op, auto... attribute) {
         onnx_maker made = with_weights();
         made.add_node("MatMul", {"x", "w"}, "p");
@@ -146,17 +147,17 @@ TEST(to_mlp, knows_each_activation_with_its_attributes) {
     };
     using number = std::pair<std::string, std::int64_t>;
     using text = std::pair<std::string, std::string>;
-    EXPECT_EQ(to_mlp(after("Relu").read()).layers[0].after, activation::relu);
-    EXPECT_EQ(to_mlp(after("Sigmoid").read()).layers[0].after, activation::sigmoid);
-    EXPECT_EQ(to_mlp(after("Gelu").read()).layers[0].after, activation::gelu);
-    EXPECT_EQ(to_mlp(after("Gelu", text("approximate", "none")).read()).layers[0].after, activation::gelu);
-    EXPECT_EQ(to_mlp(after("Softmax", number("axis", -1)).read()).layers[0].after, activation::softmax);
+    EXPECT_EQ(to_layers(after("Relu").read())[0].after, activation::relu);
+    EXPECT_EQ(to_layers(after("Sigmoid").read())[0].after, activation::sigmoid);
+    EXPECT_EQ(to_layers(after("Gelu").read())[0].after, activation::gelu);
+    EXPECT_EQ(to_layers(after("Gelu", text("approximate", "none")).read())[0].after, activation::gelu);
+    EXPECT_EQ(to_layers(after("Softmax", number("axis", -1)).read())[0].after, activation::softmax);
     expect_refused(after("Gelu", text("approximate", "tanh")), "node 'n1' (Gelu): is approximated ('tanh')");
     expect_refused(after("Gelu", number("approximate", 1)), "'approximate'", "has another type");
     expect_refused(after("Softmax", number("axis", 0)), "node 'n1' (Softmax): is over axis 0");
 }
 
-TEST(to_mlp, names_all_operators_that_are_not_supported_at_once) {
+TEST(to_layers, names_all_operators_that_are_not_supported_at_once) {
     onnx_maker made = with_weights();
     made.add_node("LayerNormalization", {"x"}, "p");
     made.add_node("MatMul", {"p", "w"}, "q");
@@ -167,7 +168,7 @@ TEST(to_mlp, names_all_operators_that_are_not_supported_at_once) {
         "Supported are Add, Constant, Dropout, Flatten, Gelu, Gemm, Identity, MatMul, Relu, Sigmoid, Softmax, Tanh");
 }
 
-TEST(to_mlp, refuses_what_is_no_chain_of_layers) {
+TEST(to_layers, refuses_what_is_no_chain_of_layers) {
     onnx_maker made = with_weights();
     made.add_node("Relu", {"x"}, "y");
     expect_refused(made, "node 'n0' (Relu): comes before the first layer");
@@ -217,7 +218,7 @@ TEST(to_mlp, refuses_what_is_no_chain_of_layers) {
     expect_refused(made, "takes the value 'v' as weight, which is no constant");
 }
 
-TEST(to_mlp, refuses_what_it_would_have_to_ignore) {
+TEST(to_layers, refuses_what_it_would_have_to_ignore) {
     onnx_maker made = with_weights();
     onnx_maker::set(made.add_node("Gemm", {"x", "w"}, "y"), "trasB", std::int64_t{1});
     expect_refused(made,
@@ -245,7 +246,7 @@ TEST(to_mlp, refuses_what_it_would_have_to_ignore) {
     expect_refused(made, "output 'y': is of type f64, not f32");
 }
 
-TEST(to_mlp, refuses_shapes_that_do_not_fit) {
+TEST(to_layers, refuses_shapes_that_do_not_fit) {
     onnx_maker made(5);
     made.add_constant("w", {2, 3}, {1, 2, 3, 4, 5, 6});
     made.add_node("MatMul", {"x", "w"}, "y");
@@ -270,4 +271,4 @@ TEST(to_mlp, refuses_shapes_that_do_not_fit) {
     expect_refused(made, "input 'x': is of type f64, not f32");
 }
 
-}  // namespace sluice::nn::to_mlp_tests
+}  // namespace sluice::nn::to_layers_tests

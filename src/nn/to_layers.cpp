@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "sluice/nn/to_mlp.hpp"
+#include "sluice/nn/to_layers.hpp"
 
 #include <algorithm>
 #include <array>
@@ -58,7 +58,7 @@ public:
         for (const auto& [name, value] : network.body.constants) constants_[name] = &value;
     }
 
-    mlp_model convert() {
+    std::vector<mlp_layer> convert() {
         const graph& body = network_.body;
         if (body.inputs.size() != 1 || body.outputs.size() != 1) {
             refuse_network("has " + std::to_string(body.inputs.size()) + " inputs and " +
@@ -70,7 +70,7 @@ public:
             refuse("input " + in_quotes(input.name), "is of type " + std::string(to_string(input.type)) + ", not f32");
         current_ = input.name;
         for (position_ = 0; position_ < body.nodes.size(); ++position_) take(body.nodes[position_]);
-        if (made_.layers.empty()) refuse_network("has no layers");
+        if (made_.empty()) refuse_network("has no layers");
         if (body.outputs.front().name != current_)
             refuse("output " + in_quotes(body.outputs.front().name), "is not what the last node gives");
         require_width(input);
@@ -124,9 +124,9 @@ private:
         if (!output.shape) return;
         if (output.shape->size() != 2) refuse(label, "does not have two dimensions");
         const dimension& width = output.shape->back();
-        if (width.length && *width.length != made_.out_features()) {
+        if (width.length && *width.length != made_.back().out_features) {
             refuse(label, "has " + std::to_string(*width.length) + " features a row; the last layer gives " +
-                              std::to_string(made_.out_features()));
+                              std::to_string(made_.back().out_features));
         }
     }
 
@@ -142,10 +142,10 @@ private:
         }
         if (input.shape->size() > 2 && !is_flattened_)
             refuse("input " + in_quotes(input.name), "has more than two dimensions, and nothing flattens it");
-        if (input.shape->size() < 2 || features != made_.in_features()) {
+        if (input.shape->size() < 2 || features != made_.front().in_features) {
             refuse("input " + in_quotes(input.name), "has " + std::to_string(input.shape->size() < 2 ? 0 : features) +
                                                          " features a row; the first layer takes " +
-                                                         std::to_string(made_.in_features()));
+                                                         std::to_string(made_.front().in_features));
         }
     }
 
@@ -209,7 +209,7 @@ private:
         } else if (each.op == "Flatten") {
             if (integer(each, "axis", 1) != 1)
                 refuse(each, "flattens along another axis than 1, which is not supported");
-            is_flattened_ = is_flattened_ || made_.layers.empty();  // what a layer gives has two dimensions
+            is_flattened_ = is_flattened_ || made_.empty();  // what a layer gives has two dimensions
         } else if (each.op == "Dropout") {
             // In inference it passes its input on. Since operator set 12 an input can ask for training.
             if (!input(each, 2).empty()) refuse(each, "may be in training mode, which is not supported");
@@ -227,16 +227,15 @@ private:
     void take_add(const node& each) {
         const std::size_t at = takes_current(each) ? 1 : 0;
         if (at == 0 && !takes_current(each, 1)) require_current(each);
-        if (made_.layers.empty() || !may_take_bias_)
-            refuse(each, "adds to something that is not a product without a bias");
+        if (made_.empty() || !may_take_bias_) refuse(each, "adds to something that is not a product without a bias");
         set_bias(each, floats(each, at, "bias"), 1);
         gives(each);
     }
 
     void take_activation(const node& each, activation after) {
-        if (made_.layers.empty()) refuse(each, "comes before the first layer, which is not supported");
-        if (made_.layers.back().after != activation::none)
-            refuse(each, "follows the activation " + std::string(to_string(made_.layers.back().after)) +
+        if (made_.empty()) refuse(each, "comes before the first layer, which is not supported");
+        if (made_.back().after != activation::none)
+            refuse(each, "follows the activation " + std::string(to_string(made_.back().after)) +
                              "; supported is one after each layer");
         if (after == activation::gelu) {
             const std::string* const form = find<std::string>(each, "approximate");
@@ -248,7 +247,7 @@ private:
             if (axis != 1 && axis != -1)
                 refuse(each, "is over axis " + std::to_string(axis) + "; supported are the rows");
         }
-        made_.layers.back().after = after;
+        made_.back().after = after;
         may_take_bias_ = false;
     }
 
@@ -262,14 +261,14 @@ private:
         set_bias(each, floats(each, 2, "bias"), beta != nullptr ? *beta : 1);
     }
 
-    // `is_transposed`: the weight is [out, in], as mlp_model's.
+    // `is_transposed`: the weight is [out, in], as mlp_layer's.
     void add_layer(const node& each, const constant& weight, bool is_transposed, float factor) {
         if (weight.shape.size() != 2 || weight.elements() == 0)
             refuse(each, "has a weight that is no matrix, or an empty one");
         const std::size_t in = weight.shape[is_transposed ? 1 : 0], out = weight.shape[is_transposed ? 0 : 1];
-        if (!made_.layers.empty() && made_.layers.back().out_features != in) {
+        if (!made_.empty() && made_.back().out_features != in) {
             refuse(each, "takes " + std::to_string(in) + " features; the layer before it gives " +
-                             std::to_string(made_.layers.back().out_features));
+                             std::to_string(made_.back().out_features));
         }
         std::vector<float> values = values_of(weight);
         if (!is_transposed) {
@@ -281,8 +280,7 @@ private:
         }
         if (factor != 1)
             for (float& value : values) value *= factor;
-        made_.layers.push_back(
-            {.name = name_of(each), .in_features = in, .out_features = out, .weight = std::move(values), .bias = {}});
+        made_.push_back({in, out, std::move(values), {}, activation::none, name_of(each)});
         may_take_bias_ = true;
     }
 
@@ -290,11 +288,11 @@ private:
     std::string name_of(const node& each) const {
         const std::string_view weight = input(each, 1);
         if (weight.ends_with(".weight")) return std::string(weight.substr(0, weight.size() - 7));
-        return each.name.empty() ? "layer " + std::to_string(made_.layers.size() + 1) : each.name;
+        return each.name.empty() ? "layer " + std::to_string(made_.size() + 1) : each.name;
     }
 
     void set_bias(const node& each, const constant& bias, float factor) {
-        dense_layer& layer = made_.layers.back();
+        mlp_layer& layer = made_.back();
         const std::vector<std::size_t>& of = bias.shape;
         const bool fits = (of.size() == 1 && of[0] == layer.out_features) ||
                           (of.size() == 2 && of[0] == 1 && of[1] == layer.out_features);
@@ -309,7 +307,7 @@ private:
     }
 
     const model& network_;
-    mlp_model made_;
+    std::vector<mlp_layer> made_;
     std::map<std::string_view, const constant*> constants_;
     std::string current_;         // the value that the nodes so far give
     std::size_t position_ = 0;    // of the node that is taken
@@ -319,6 +317,6 @@ private:
 
 }  // namespace
 
-mlp_model to_mlp(const model& network) { return converter(network).convert(); }
+std::vector<mlp_layer> to_layers(const model& network) { return converter(network).convert(); }
 
 }  // namespace sluice::nn

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// `sluice inspect MODEL.onnx` and `sluice operators`.
+// `sluice inspect MODEL` and `sluice operators`.
 #pragma once
 
 #include <iosfwd>
@@ -10,10 +10,10 @@
 
 namespace sluice::app {
 
-// The inputs, outputs and nodes of any network that nn::load_onnx reads, and whether `sluice run` runs it. With `steps`
+// The inputs, outputs and nodes of a network, and whether `sluice run` runs it. With `steps`
 // (may be null), also what the passes make of it.
-void describe_onnx(const nn::model& network, const std::vector<nn::network_step>* steps, bool as_json,
-                   std::ostream& out);
+void describe_network(const nn::model& network, const std::vector<nn::network_step>* steps, bool as_json,
+                      std::ostream& out);
 
 // `sluice operators`: nn::known_operators, as a table of Markdown or as JSON. Versions of one operator are one line.
 void describe_operators(bool as_json, std::ostream& out);

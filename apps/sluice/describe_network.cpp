@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "describe_onnx.hpp"
+#include "describe_network.hpp"
 
 #include <optional>
 #include <ostream>
@@ -108,8 +108,8 @@ void write_wrapped(const std::vector<std::string>& names, std::ostream& out) {
 
 }  // namespace
 
-void describe_onnx(const nn::model& network, const std::vector<nn::network_step>* steps, bool as_json,
-                   std::ostream& out) {
+void describe_network(const nn::model& network, const std::vector<nn::network_step>* steps, bool as_json,
+                      std::ostream& out) {
     const std::optional<std::string> refusal = refusal_of(network);
     std::optional<nn::row_independence> rows;
     if (!refusal) rows = nn::find_row_independence(network);

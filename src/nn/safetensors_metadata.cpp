@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "mlp_metadata.hpp"
+#include "safetensors_metadata.hpp"
 
 #include <cstdint>
 #include <optional>
@@ -53,7 +53,8 @@ void check_metadata(const io::safetensors_view& file) {
     }
 }
 
-mlp_activations activations_of(const io::safetensors_view& file, const mlp_load_options& options, std::size_t layers) {
+named_activations activations_of(const io::safetensors_view& file, const safetensors_options& options,
+                                 std::size_t layers) {
     const auto hidden = said(file, hidden_key, options.hidden);
     const auto output = said(file, output_key, options.output);
     if (!hidden && (layers > 1 || !output)) {
