@@ -67,24 +67,24 @@ bool sequence_table::enter(const std::shared_ptr<sequence_step>& step) {
     const sequence_request& of = step->of();
     const std::lock_guard lock(mutex_);
     const auto now = clock::now();
+    end_idle(now);
     auto found = live_.find(of.id);
-    if (found == live_.end() || now - found->second.last_used > limits_.idle) {
-        end_idle(now);
-        found = live_.find(of.id);
-    }
     if (found == live_.end()) {
         if (!of.begins) refuse_unknown(of.id);
         require_room(of.id);
         if (!looking_.joinable()) looking_ = std::thread([this] { look(); });
-        found = live_.try_emplace(of.id, of.budget).first;
+        found = live_.try_emplace(of.id, of.id, of.budget).first;
         if (!found->second.hold(own_bytes)) {
             live_.erase(found);
             throw refusal(refusal_kind::unavailable, "the memory for requests is in use");
         }
         if (live_.size() == 1) wakes_.notify_all();
+        found->second.has_turn = true;
+        return true;
     }
     sequence& its = found->second;
     if (!its.has_turn) {
+        its.place.splice(its.place.end(), idle_, its.at);
         its.has_turn = true;
         return true;
     }
@@ -139,7 +139,10 @@ std::shared_ptr<sequence_step> sequence_table::end_turn(const sequence_step& ste
     }
     if (its.waiting.empty()) {
         its.has_turn = false;
-        if (!its.state) live_.erase(found);
+        if (its.state)
+            idle_.splice(idle_.end(), its.place);
+        else
+            live_.erase(found);
         return nullptr;
     }
     std::shared_ptr<sequence_step> next = std::move(its.waiting.front());
@@ -150,9 +153,12 @@ std::shared_ptr<sequence_step> sequence_table::end_turn(const sequence_step& ste
 
 // Called with the lock.
 void sequence_table::end_idle(clock::time_point now) {
-    const std::size_t ended = std::erase_if(
-        live_, [&](const auto& each) { return !each.second.has_turn && now - each.second.last_used > limits_.idle; });
-    ended_[static_cast<std::size_t>(sequence_end::idle)] += ended;
+    while (!idle_.empty() && now - idle_.front()->last_used > limits_.idle) {
+        const auto found = live_.find(idle_.front()->id);
+        idle_.pop_front();
+        live_.erase(found);
+        ++ended_[static_cast<std::size_t>(sequence_end::idle)];
+    }
 }
 
 // Their memory goes also where no request comes.

@@ -12,6 +12,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <deque>
+#include <list>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -76,11 +77,17 @@ public:
 
 private:
     struct sequence {
-        explicit sequence(const std::shared_ptr<request_budget>& budget) {
+        sequence(const sequence_id& called, const std::shared_ptr<request_budget>& budget)
+            : id(called), place{this}, at(place.begin()) {
             if (budget) share.emplace(budget);
         }
+        sequence(const sequence&) = delete;  // the list of idle ones knows its address
+        sequence& operator=(const sequence&) = delete;
         bool hold(std::size_t bytes) noexcept { return !share || share->hold(bytes); }
 
+        const sequence_id id;
+        std::list<sequence*> place;  // of one element, while a step has its turn; else that is in idle_
+        const std::list<sequence*>::iterator at;
         std::optional<kept_state> state;  // none: it has not begun
         std::optional<kept_state> next;   // that the step which has its turn has kept
         std::deque<std::shared_ptr<sequence_step>> waiting;
@@ -98,6 +105,7 @@ private:
     mutable std::mutex mutex_;  // of what follows
     limits limits_;
     std::map<sequence_id, sequence> live_;
+    std::list<sequence*> idle_;  // of which no step has its turn; the longest one first
     std::size_t waiting_ = 0;
     std::array<std::uint64_t, sequence_ends> ended_{};
     bool ends_ = false;
