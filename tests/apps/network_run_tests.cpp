@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// `sluice run` of ONNX networks that are no multi-layer perceptrons: whole arrays, by name.
+// `sluice run` of networks: row by row or with whole arrays, by name.
 #include <gmock/gmock.h>
 
 #include <filesystem>

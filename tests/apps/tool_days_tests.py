@@ -124,10 +124,10 @@ class text(tool_case):
         prefix = self.HOSTILE + "."
         model = self.write("h.safetensors", days.safetensors(self.network.tensors(prefix=prefix), self.network.metadata()))
         came = self.expect(days.run(TOOL, ["inspect", model]), 0)
-        self.assertEqual(came.out.count(b"\n"), 4, came)
+        self.assertEqual(came.out.count(b"\n"), 9, came)
         self.assertIn(rb"\x1b]0;title\x07", came.out)
         as_json = self.expect(days.run(TOOL, ["inspect", model, "--json"]), 0)
-        self.assertEqual(json.loads(as_json.out)["layers"][0]["name"], prefix + "0")
+        self.assertEqual(json.loads(as_json.out)["nodes"][0]["name"], prefix + "0")
 
     def test_names_in_files_and_paths_are_printable_in_errors(self):
         model = self.write("h.safetensors", days.safetensors({self.HOSTILE: ([1], [0.0])}))
@@ -153,7 +153,7 @@ class text(tool_case):
         resource_before = resource.getrusage(resource.RUSAGE_CHILDREN)
         came = self.expect(days.run(TOOL, ["inspect", model]), 0)
         used = resource.getrusage(resource.RUSAGE_CHILDREN)
-        self.assertEqual(came.out.count(b"\n"), count + 2)
+        self.assertEqual(came.out.count(b"\n"), 2 * count + 5)  # products, activations, inputs, rows
         self.assertLess(used.ru_utime - resource_before.ru_utime, 10)  # was a minute
 
 
