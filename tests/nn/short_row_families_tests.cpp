@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// Reductions, softmax and the place of the greatest element, of many short rows and of others, with special values,
-// against the same node in f64, which is computed element by element.
+// Reductions, softmax, TopK and the place of the greatest element, of many short rows and of others, with special
+// values, against the same node in f64, which is computed element by element.
 #include <gmock/gmock.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
@@ -92,6 +93,30 @@ TEST_F(short_row_families, the_place_of_an_extreme_is_as_in_f64) {
                    exact = run_node({op, {wide(x, of)}, with}, on_);
         EXPECT_EQ(made[0].shape(), exact[0].shape());
         EXPECT_THAT(made[0].values<std::int64_t>(), ElementsAreArray(exact[0].values<std::int64_t>()));
+    }
+}
+
+TEST_F(short_row_families, the_greatest_and_the_least_are_as_in_f64) {
+    for (int i = 0; i < 200; ++i) {
+        lengths of = shape();
+        if (any(0, 9) == 0) of = {any(1, 3), any(2'000, 9'000)};
+        std::size_t count = 1;
+        for (const std::size_t each : of) count *= each;
+        const std::vector<float> x = numbers(count, any(0, 1) == 0);
+        const std::size_t axis = any(0, of.size() - 1),
+                          most = any(0, 2) == 0 ? of[axis] : std::min(of[axis], any(1, 40));
+        const std::vector<std::int64_t> k{static_cast<std::int64_t>(most)};
+        const attributes with{{"axis", whole(static_cast<std::int64_t>(axis))},
+                              {"largest", whole(static_cast<std::int64_t>(any(0, 1)))}};
+        SCOPED_TRACE(std::to_string(most) + " of " + std::to_string(of[axis]) + ", " + std::to_string(i));
+        const auto made = run_node({"TopK", {any_tensor(x, of), list(k)}, with, {}, 17, 2}, on_),
+                   exact = run_node({"TopK", {wide(x, of), list(k)}, with, {}, 17, 2}, on_);
+        ASSERT_EQ(made[0].shape(), exact[0].shape());
+        ASSERT_THAT(made[1].values<std::int64_t>(), ElementsAreArray(exact[1].values<std::int64_t>()));
+        const auto a = made[0].values<float>();
+        const auto b = exact[0].values<double>();
+        for (std::size_t e = 0; e < a.size(); ++e)
+            ASSERT_TRUE(static_cast<double>(a[e]) == b[e] || (std::isnan(a[e]) && std::isnan(b[e]))) << e;
     }
 }
 

@@ -10,6 +10,7 @@
 #include "nn/operators/numbers.hpp"
 #include "nn/operators/reduce.hpp"
 #include "nn/operators/table.hpp"
+#include "nn/operators/top_k_on_cpu.hpp"
 #include "sluice/base/detail/is_nan.hpp"
 #include "sluice/runtime/device.hpp"
 
@@ -210,6 +211,7 @@ void top_k(node_call& in) {
         in.output_count() > 1 ? in.make_output(1, io::dtype::i64, shape) : in.make(io::dtype::i64, shape);
     const axis_view view = view_along(x.shape(), axis);
     const bool greatest = in.integer("largest", 1) != 0;
+    if (top_k_on_cpu(in, x, view, k, greatest, values, indices)) return;
     // NaN is greater than all numbers.
     select_elements(in, x, view, k, {greatest, greatest, false}, in.integer("sorted", 1) != 0, indices);
     with_word(x.type(), [&]<typename Word>() {
