@@ -31,15 +31,20 @@ public:
     void run() {
         const auto start = std::chrono::steady_clock::now();
         const std::size_t size = rows_.batch->rows(), batches = rows_.rows / size;
-        for (std::size_t i = 0; i < batches; ++i) run(*rows_.batch, i * size);
+        {
+            calls_of_rows::use call(*rows_.batch);
+            for (std::size_t i = 0; i < batches; ++i) run(call, i * size);
+        }
         const std::chrono::nanoseconds took = std::chrono::steady_clock::now() - start;
         if (batches != 0) time_->add(static_cast<std::uint64_t>(took.count()), batches);
-        if (rows_.rest) run(*rows_.rest, batches * size);
+        if (!rows_.rest) return;
+        calls_of_rows::use call(*rows_.rest);
+        run(call, batches * size);
     }
 
 private:
-    void run(calls_of_rows& calls, std::size_t first) {
-        calls.run(rows_.inputs + first * rows_.in, rows_.outputs + first * rows_.out);
+    void run(calls_of_rows::use& call, std::size_t first) {
+        call.run(rows_.inputs + first * rows_.in, rows_.outputs + first * rows_.out);
     }
 
     const open_command open_;  // first: it ends after the owner of the inputs has been released
@@ -113,15 +118,10 @@ void calls_of_rows::give_back(std::unique_ptr<prepared_call> one) noexcept {
     free_.push_back(std::move(one));  // there is room: it was taken from there
 }
 
-void calls_of_rows::run(const float* inputs, float* outputs) {
-    struct use {
-        calls_of_rows& of;
-        std::unique_ptr<prepared_call> call = of.take();
-        ~use() { of.give_back(std::move(call)); }
-    } const held{*this};
-    const input_view from(io::dtype::f32, inputs, in_);
-    const output_view to(io::dtype::f32, outputs, out_);
-    if (!held.call->run({&from, 1}, {&to, 1})) held.call->outputs().copy_to({&to, 1});
+void calls_of_rows::use::run(const float* inputs, float* outputs) {
+    const input_view from(io::dtype::f32, inputs, of_.in_);
+    const output_view to(io::dtype::f32, outputs, of_.out_);
+    if (!call_->run({&from, 1}, {&to, 1})) call_->outputs().copy_to({&to, 1});
 }
 
 std::shared_ptr<calls_of_rows> batch_calls::of_rows(std::size_t rows) {

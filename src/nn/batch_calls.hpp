@@ -74,9 +74,24 @@ public:
         : of_(std::move(of)), in_{rows, in}, out_{rows, out} {}
 
     std::size_t rows() const noexcept { return in_[0]; }
-    // The network once, on the calling thread; does not allocate. Waits where more threads call than the device has
-    // workers. Throws what network::run and the wait for it throw.
-    void run(const float* inputs, float* outputs);
+
+    // One of the calls, for the thread that has it.
+    class use {
+    public:
+        // Waits where more threads use calls than the device has workers.
+        explicit use(calls_of_rows& of) : of_(of), call_(of.take()) {}
+        use(const use&) = delete;  // it gives the call back
+        use& operator=(const use&) = delete;
+        ~use() { of_.give_back(std::move(call_)); }
+
+        // The network once, on the calling thread; does not allocate. Throws what network::run and the wait for it
+        // throw.
+        void run(const float* inputs, float* outputs);
+
+    private:
+        calls_of_rows& of_;
+        std::unique_ptr<prepared_call> call_;
+    };
 
 private:
     std::unique_ptr<prepared_call> take();
