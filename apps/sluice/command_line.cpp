@@ -61,7 +61,8 @@ void add_outputs(CLI::App& app, run_options& options) {
 }
 
 void add_run(CLI::App& app, run_options& options) {
-    app.add_option("model", options.model, "Network: a safetensors or ONNX file (MODEL.onnx)")
+    app.add_option("model", options.model,
+                   "Network: a safetensors or ONNX file (MODEL.onnx), or trees of LightGBM, XGBoost, CatBoost")
         ->required()
         ->type_name("MODEL");
     app.add_option("INPUT", options.input,

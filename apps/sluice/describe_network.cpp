@@ -90,6 +90,20 @@ std::optional<std::string> refusal_of(const nn::model& network) {
     }
 }
 
+// The names of the features of each ensemble of trees that has them.
+std::vector<std::vector<std::string>> features_of(const nn::model& network) {
+    std::vector<std::vector<std::string>> found;
+    for (const nn::node& each : network.body.nodes)
+        if (const auto* const names = each.find<std::vector<std::string>>("feature_names")) found.push_back(*names);
+    return found;
+}
+
+std::vector<std::string> printable_words(const std::vector<std::string>& names) {
+    std::vector<std::string> made;
+    for (const std::string& each : names) made.push_back(printable(each));
+    return made;
+}
+
 // Names in lines of at most 120 columns, separated by commas.
 void write_wrapped(const std::vector<std::string>& names, std::ostream& out) {
     std::size_t column = 0;
@@ -132,6 +146,7 @@ void describe_network(const nn::model& network, const std::vector<nn::network_st
                               {"nodes", nodes},
                               {"parameters", parameters},
                               {"runs", !refusal.has_value()}};
+        for (const std::vector<std::string>& each : features_of(network)) all["features"] = each;
         for (const auto& [domain, version] : network.opsets)
             all["opsets"][domain.empty() ? "ai.onnx" : domain] = version;
         if (refusal) all["refusal"] = *refusal;
@@ -150,6 +165,10 @@ void describe_network(const nn::model& network, const std::vector<nn::network_st
         out << "input " << printable(each.name) << ": " << printable(text_of(each)) << '\n';
     for (const nn::value_info& each : network.body.outputs)
         out << "output " << printable(each.name) << ": " << printable(text_of(each)) << '\n';
+    for (const std::vector<std::string>& each : features_of(network)) {
+        out << "features:\n";
+        write_wrapped(printable_words(each), out);
+    }
     text_table table({"node", "operator", "takes", "gives"});
     for (std::size_t at = 0; at < network.body.nodes.size(); ++at) {
         const nn::node& each = network.body.nodes[at];

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Networks from the files that users name: ONNX by the ending .onnx, else safetensors.
+// Networks from the files that users name: ONNX by the ending .onnx, trees as nn::is_tree_file says, else
+// safetensors.
 #pragma once
 
 #include <cstddef>
@@ -13,8 +14,8 @@ namespace sluice::app {
 
 bool is_onnx(const std::filesystem::path& model);
 
-// Throws as nn::load_onnx and nn::load_safetensors; and error (errc::invalid_argument) for options with an ONNX file,
-// because such a file has the activations as nodes.
+// Throws as nn::load_onnx, nn::load_trees and nn::load_safetensors; and error (errc::invalid_argument) for options with
+// an ONNX file or trees, because such a file has its activations as nodes, or none.
 nn::model load_model(const std::filesystem::path& model, const nn::safetensors_options& options,
                      nn::data_links links = nn::data_links::stay_in_folder);
 // The same from the bytes of the file. External data of an ONNX file is read from its folder here.

@@ -105,7 +105,8 @@ void add_serve_tls(CLI::App& app, serve::tls_files& tls) {
 void add_serve(CLI::App& app, serve_options& options) {
     app.set_version_flag("--version", serve_version, "Print the version, and what this server was built with");
     CLI::Option* const models =
-        app.add_option("model", options.models, "Networks: ONNX or safetensors files, served under the files' names")
+        app.add_option("model", options.models,
+                       "Networks: ONNX, safetensors or trees' files, served under the files' names")
             ->type_name("[NAME=]MODEL");
     app.add_option("--repository", options.repository,
                    "A folder of models: NAME/VERSION/model.onnx or NAME/model.onnx, with NAME/config.json or .yaml")

@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <filesystem>
+#include <span>
 
 #include "c/handles.hpp"
 #include "c/load_model.hpp"
@@ -11,6 +12,7 @@
 #include "sluice/base/printable.hpp"
 #include "sluice/nn/onnx.hpp"
 #include "sluice/nn/safetensors.hpp"
+#include "sluice/nn/trees.hpp"
 #include "sluice/runtime/sync.hpp"
 
 using namespace sluice;
@@ -70,6 +72,8 @@ std::function<nn::model()> reader_of(const std::filesystem::path& path, const sl
     if (!is_perceptron && (options.hidden_activation != nullptr || options.output_activation != nullptr))
         refuse(function,
                "the options name an activation, and only files *.safetensors need that: " + in_quotes(path.string()));
+    if (!is_perceptron && path.extension() != ".onnx" && nn::is_tree_file(path))
+        return [path] { return nn::load_trees(path); };
     if (!is_perceptron) return [path] { return nn::load_onnx(path); };
     const nn::safetensors_options with{
         .hidden = activation_named(options.hidden_activation, "hidden_activation", function),
@@ -170,9 +174,10 @@ sluice_status sluice_network_load_memory(sluice_runtime* runtime, const void* fi
         if (file == nullptr) refuse(here, "file is null");
         require(network, here, "network");
         const auto given = read_network_options(options, here);
-        *network =
-            load_model(machine, given, here,
-                       nn::read_onnx({static_cast<const std::byte*>(file), bytes}, name != nullptr ? name : "network"));
+        const std::span what(static_cast<const std::byte*>(file), bytes);
+        const char* const called = name != nullptr ? name : "network";
+        *network = load_model(machine, given, here,
+                              nn::is_tree_file(what) ? nn::read_trees(what, called) : nn::read_onnx(what, called));
     });
 }
 

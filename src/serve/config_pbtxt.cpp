@@ -90,16 +90,18 @@ private:
     }
 
     void require_kind() const {
-        require_one_of("platform", from_.platform(), {"onnxruntime_onnx", "sluice_onnx", "sluice_safetensors"});
+        require_one_of("platform", from_.platform(),
+                       {"onnxruntime_onnx", "sluice_onnx", "sluice_safetensors", "sluice_trees"});
         require_one_of("backend", from_.backend(), {"onnxruntime", "sluice"});
     }
 
     void require_file_name() const {
         const std::filesystem::path name(made_.model_file);
-        if (name != name.filename() || (name.extension() != ".onnx" && name.extension() != ".safetensors"))
-            refuse(
-                "default_model_filename",
-                "accepted is the name of a file in the folder of the version, with the ending .onnx or .safetensors");
+        const std::vector<std::string> accepted{".onnx", ".safetensors", ".txt", ".json", ".ubj"};
+        if (name != name.filename() || std::ranges::find(accepted, name.extension().string()) == accepted.end())
+            refuse("default_model_filename",
+                   "accepted is the name of a file in the folder of the version, with the ending .onnx or "
+                   ".safetensors, or .txt, .json, .ubj for trees");
     }
 
     // Triton joins requests where there is dynamic_batching, and a first dimension that is not listed.

@@ -64,16 +64,16 @@ fs::path model_in(const root& repository, const fs::path& folder, const std::str
         if (!fs::is_regular_file(real)) refuse(named, "this is no file");
         return real;
     }
-    const fs::path onnx = folder / "model.onnx";
-    const fs::path safetensors = folder / "model.safetensors";
-    if (is_there(onnx) && is_there(safetensors)) refuse(folder, "there are both model.onnx and model.safetensors");
-    for (const fs::path& each : {onnx, safetensors}) {
-        if (!is_there(each)) continue;
-        const fs::path real = inside(repository, each);
-        if (!fs::is_regular_file(real)) refuse(each, "this is no file");
-        return real;
+    fs::path found;
+    for (const char* const each : {"model.onnx", "model.safetensors", "model.txt", "model.json", "model.ubj"}) {
+        if (!is_there(folder / each)) continue;
+        if (!found.empty()) refuse(folder, "there are both " + found.filename().string() + " and " + each);
+        found = folder / each;
     }
-    return {};
+    if (found.empty()) return {};
+    const fs::path real = inside(repository, found);
+    if (!fs::is_regular_file(real)) refuse(found, "this is no file");
+    return real;
 }
 
 std::vector<model_version> versions_in(const root& repository, const std::string& name, const std::string& file_name) {
@@ -96,7 +96,7 @@ std::vector<model_version> versions_in(const root& repository, const std::string
     if (found.empty()) {
         refuse(folder,
                "there is no model: accepted are VERSION/model.onnx, model.onnx, and the same with the ending "
-               ".safetensors");
+               ".safetensors, or .txt, .json, .ubj for trees");
     }
     return found;
 }

@@ -22,6 +22,7 @@
 #include "sluice/nn/onnx.hpp"
 #include "sluice/nn/run_limit.hpp"
 #include "sluice/nn/safetensors.hpp"
+#include "sluice/nn/trees.hpp"
 #include "sluice/runtime/scheduling_policy.hpp"
 #include "sluice/runtime/sync.hpp"
 #include "sluice/serve/tensor_view.hpp"
@@ -97,6 +98,14 @@ void give_back_heap() noexcept {
 }
 
 bool is_safetensors(const std::filesystem::path& file) { return file.extension() == ".safetensors"; }
+bool is_of_trees(const std::filesystem::path& file) {
+    return !is_safetensors(file) && file.extension() != ".onnx" && nn::is_tree_file(file);
+}
+
+const char* platform_of(const std::filesystem::path& file) {
+    if (is_safetensors(file)) return "sluice_safetensors";
+    return is_of_trees(file) ? "sluice_trees" : "sluice_onnx";
+}
 
 void require_no_activations(const model_version& which, const model_config& how) {
     if (!how.hidden_activation && !how.output_activation) return;
@@ -137,7 +146,8 @@ nn::model read_model(const model_version& which, const model_config& how, nn::da
                                     {.hidden = how.hidden_activation, .output = how.output_activation});
     }
     require_no_activations(which, how);
-    nn::model from = nn::read_onnx(bytes, which.file, {}, links);
+    nn::model from =
+        is_of_trees(which.file) ? nn::read_trees(bytes, which.file) : nn::read_onnx(bytes, which.file, {}, links);
     require_few_dimensions(from.body.inputs, "input");
     require_few_dimensions(from.body.outputs, "output");
     require_utf8_names(from.body.inputs, "input");
@@ -171,7 +181,7 @@ std::shared_ptr<const loaded_model> network_engine::load(const model_version& wh
     const std::vector<device*> devices = devices_of(how);
     const nn::model from = read_model(which, how, links_);
     const nn::row_independence rows = nn::find_row_independence(from);
-    const std::string platform = is_safetensors(which.file) ? "sluice_safetensors" : "sluice_onnx";
+    const std::string platform = platform_of(which.file);
     std::vector<std::shared_ptr<const loaded_model>> made;
     for (device* const on : devices) {
         made.push_back(std::make_shared<network_on_device>(*on, from, rows, how.precision, platform, most_run_bytes_,

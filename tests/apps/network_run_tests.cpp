@@ -49,6 +49,20 @@ TEST(tool_network, recognises_the_digits_with_convolutions) {
     EXPECT_EQ(read_array(output).size(), 4500u);
 }
 
+TEST(tool_network, runs_and_describes_trees_from_their_own_files) {
+    const std::string trees = SLUICE_SOURCE_DIR "/tests/nn/data/trees/lightgbm_binary_categories";
+    const outcome came = run_tool({"run", trees + ".txt", trees + ".inputs.npy", "--device", "cpu", "--reference",
+                                   trees + ".answers.npy", "--tolerance", "0", "--json"});
+    ASSERT_EQ(came.exit_code, 0) << came;
+    EXPECT_EQ(json::parse(came.out)["outputs"][0]["tensor"], "f64 [40, 1]");
+    const outcome seen = run_tool({"inspect", trees + ".txt"});
+    ASSERT_EQ(seen.exit_code, 0) << seen;
+    EXPECT_THAT(seen.out,
+                AllOf(HasSubstr("made by LightGBM v4"), HasSubstr("input input: f64 [batch, 4]"),
+                      HasSubstr("Column_0, Column_1, Column_2, Column_3"), HasSubstr("`sluice run` runs it")));
+    expect_refused({trees + ".txt", trees + ".inputs.npy", "--activation", "relu"}, "trees have no activations");
+}
+
 TEST(tool_network, takes_inputs_and_outputs_by_name) {
     const temporary_directory directory;
     const std::string output = directory / "a=b.npy";

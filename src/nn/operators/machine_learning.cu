@@ -11,6 +11,7 @@
 #include "nn/operators/expression.hpp"
 #include "nn/operators/launch_each.hpp"
 #include "nn/operators/table.hpp"
+#include "nn/operators/tree_links.hpp"
 #include "sluice/runtime/transfer.hpp"
 
 namespace sluice::nn::operators {
@@ -339,6 +340,16 @@ std::span<const definition> machine_learning() {
              "nodes_missing_value_tracks_true", "nodes_modes", "nodes_splits", "nodes_trueleafs", "nodes_truenodeids",
              "post_transform", "tree_roots"},
             &tree_ensemble, 5),
+        {.name = "TreeEnsemble",
+         .least_inputs = 1,
+         .most_inputs = 1,
+         .most_outputs = 1,
+         .attributes = {"aggregate_function", "base_values", "divisor", "factor", "feature_names", "leaf_targetids",
+                        "leaf_weights", "link", "n_targets", "nodes_falseleafs", "nodes_falsenodeids",
+                        "nodes_featureids", "nodes_missing_value_tracks_true", "nodes_modes", "nodes_splits",
+                        "nodes_trueleafs", "nodes_truenodeids", "tree_roots"},
+         .run = &tree_ensemble_of_file,
+         .domain = tree_files},
     };
     return list;
 }

@@ -147,8 +147,7 @@ public:
         head.has_steps = true;
         head.is_strict = is_strict_;
         head.is_doubled = is_doubled_;
-        head.is_single = head.targets == 1 && from_.weights.size() == leaves_of(from_) &&
-                         (from_.sum == tree_sum::sum || from_.sum == tree_sum::average);
+        head.is_single = head.targets == 1 && from_.weights.size() == leaves_of(from_) && is_added_up(from_.sum);
         for (std::size_t leaf = 0; leaf < leaves_of(from_); ++leaf)
             head.is_single = head.is_single && from_.weights_begin[leaf] == static_cast<std::int32_t>(leaf);
         std::vector<double> values;
@@ -275,8 +274,14 @@ struct tree_rows {
 
 private:
     const packed_head& head() const { return *reinterpret_cast<const packed_head*>(image); }
-    bool is_sum() const { return head().sum == tree_sum::sum || head().sum == tree_sum::average; }
+    bool is_sum() const { return is_added_up(head().sum); }
+    bool begins_with_base() const { return head().sum == tree_sum::rounded && head().base.count != 0; }
     void begin(std::size_t row, std::size_t count) const {
+        if (begins_with_base()) {
+            const auto* const base = part_at<double>(image, head().base);
+            for (std::size_t r = 0; r < count; ++r) std::copy_n(base, head().targets, to + (row + r) * head().targets);
+            return;
+        }
         // NaN: no leaf has given anything.
         std::fill_n(to + row * head().targets, count * head().targets,
                     is_sum() ? 0 : std::numeric_limits<double>::quiet_NaN());
@@ -288,7 +293,7 @@ private:
             for (std::size_t k = 0; k < head().targets; ++k) {
                 if (head().sum == tree_sum::average) out[k] /= static_cast<double>(trees);
                 if (!is_sum() && out[k] != out[k]) out[k] = 0;
-                if (head().base.count != 0) out[k] += base[k];
+                if (head().base.count != 0 && !begins_with_base()) out[k] += base[k];
             }
         }
     }
@@ -300,7 +305,7 @@ private:
             const double weight = weights[k].weight;
             double& own = out[weights[k].target];
             if (is_sum()) {
-                own += weight;
+                own = sum_of_trees(own, weight, head().sum);
             } else if (own != own || (head().sum == tree_sum::least ? weight < own : weight > own)) {
                 own = weight;
             }
@@ -340,7 +345,7 @@ private:
             loops.sift(sieves + one.first_sieve, one.sieves, one.words, head().is_strict, numbers, at);
             if (head().is_single) {
                 const double* const own = values + one.first_slot;
-                for (std::size_t r = 0; r < count; ++r) to[row + r] += own[at[r]];
+                for (std::size_t r = 0; r < count; ++r) to[row + r] = sum_of_trees(to[row + r], own[at[r]], head().sum);
             } else {
                 const std::int32_t* const own = slots + one.first_slot;
                 for (std::size_t r = 0; r < count; ++r) take(row + r, own[at[r]]);

@@ -13,11 +13,14 @@
 #include <utility>
 
 #include "nn/operators/reduce.hpp"
+#include "nn/operators/tree_links.hpp"
 #include "nn/operators/tree_program.hpp"
 #include "nn/operators/trees.hpp"
 
 namespace sluice::nn::operators {
 namespace {
+
+bool is_from_tree_file(const node_call& in) { return in.what().domain == tree_files; }
 
 // --- checks ----------------------------------------------------------------------------------------------------
 
@@ -67,6 +70,11 @@ void check_trees(const node_call& in, const tree_tables& all_of) {
                       std::to_string(all_of.targets));
         if ((all_of.sum == tree_sum::least || all_of.sum == tree_sum::most) && std::isnan(each_weight.weight))
             in.refuse("has a weight that is not a number");
+    }
+    for (const tree_place each_root : all_of.roots) {
+        if (each_root >= 0 ? static_cast<std::size_t>(each_root) >= all_of.nodes.size()
+                           : static_cast<std::size_t>(~each_root) >= leaves_of(all_of))
+            in.refuse("has a root that is no node");
     }
     if (!all_of.base.empty()) require_tree_count(in, "base values", all_of.base.size(), all_of.targets);
     require_no_circle(in, all_of);
@@ -235,6 +243,34 @@ void read_members(const node_call& in, tree_tables& to) {
     if (at != to.members.size()) in.refuse("has more membership_values than its nodes need");
 }
 
+std::size_t width_of(const node_call& in) {
+    const std::int64_t width = in.integer("n_targets", 0);
+    if (width < 1) in.refuse("has " + std::to_string(width) + " targets");
+    return static_cast<std::size_t>(width);
+}
+
+// Each leaf has one weight, and the target that it is of.
+void give_one_target(const node_call& in, const std::vector<double>& weights, const integers& targets,
+                     tree_tables& to) {
+    require_tree_count(in, "leaf_targetids", targets.size(), weights.size());
+    for (std::size_t i = 0; i < weights.size(); ++i) {
+        to.weights_begin.push_back(static_cast<std::int32_t>(i));
+        to.weights.push_back({weights[i], targets[i]});
+    }
+    to.weights_begin.push_back(static_cast<std::int32_t>(weights.size()));
+}
+// Each leaf has a weight for every target.
+void give_all_targets(const node_call& in, const std::vector<double>& weights, tree_tables& to) {
+    if (weights.size() % to.targets != 0)
+        in.refuse("has " + std::to_string(weights.size()) + " leaf_weights for leaves of " +
+                  std::to_string(to.targets) + " targets");
+    for (std::size_t i = 0; i < weights.size(); ++i) {
+        if (i % to.targets == 0) to.weights_begin.push_back(static_cast<std::int32_t>(i));
+        to.weights.push_back({weights[i], static_cast<std::int64_t>(i % to.targets)});
+    }
+    to.weights_begin.push_back(static_cast<std::int32_t>(weights.size()));
+}
+
 // The lists of TreeEnsemble: nodes and leaves apart.
 tree_tables read_apart_trees(const node_call& in) {
     const integers features = in.integer_list("nodes_featureids"), yes = in.integer_list("nodes_truenodeids"),
@@ -251,7 +287,6 @@ tree_tables read_apart_trees(const node_call& in) {
     require_tree_count(in, "nodes_falseleafs", no_is_leaf.size(), count);
     require_tree_count(in, "nodes_modes", tests.size(), count);
     require_tree_count(in, "nodes_splits", splits.size(), count);
-    require_tree_count(in, "leaf_targetids", targets.size(), weights.size());
     if (!missing.empty()) require_tree_count(in, "nodes_missing_value_tracks_true", missing.size(), count);
 
     tree_tables made;
@@ -269,28 +304,28 @@ tree_tables read_apart_trees(const node_call& in) {
                               .missing_is_yes = !missing.empty() && missing[i] != 0});
     }
     read_members(in, made);
-    for (const std::int64_t each_root : in.integer_list("tree_roots")) {
-        made.roots.push_back(tree_index(in, each_root));
-        if (static_cast<std::size_t>(made.roots.back()) >= count) in.refuse("has a root that is no node");
-    }
-    for (std::size_t i = 0; i < weights.size(); ++i) {
-        made.weights_begin.push_back(static_cast<std::int32_t>(i));
-        made.weights.push_back({weights[i], targets[i]});
-    }
-    made.weights_begin.push_back(static_cast<std::int32_t>(weights.size()));
-    const std::int64_t width = in.integer("n_targets", 0), sum = in.integer("aggregate_function", 1);
-    if (width < 1) in.refuse("has " + std::to_string(width) + " targets");
-    if (sum < 0 || sum > 3) in.refuse("has an aggregate_function that does not exist");
-    made.targets = static_cast<std::size_t>(width);
+    made.targets = width_of(in);
+    const std::int64_t sum = in.integer("aggregate_function", 1);
+    const bool is_from_file = is_from_tree_file(in);
+    if (sum < 0 || sum > (is_from_file ? 4 : 3)) in.refuse("has an aggregate_function that does not exist");
     made.sum = static_cast<tree_sum>(sum);
+    for (const std::int64_t each_root : in.integer_list("tree_roots")) {
+        // In a file of trees it may be a leaf.
+        const bool is_leaf = is_from_file && each_root < 0;
+        made.roots.push_back(is_leaf ? ~tree_index(in, ~each_root) : tree_index(in, each_root));
+    }
+    if (is_from_file && targets.empty()) {
+        give_all_targets(in, weights, made);
+    } else {
+        give_one_target(in, weights, targets, made);
+    }
+    if (is_from_file) made.base = tree_numbers(in, "base_values");
     return made;
 }
 
 tree_tables read_regressor(const node_call& in) {
     tree_tables made = read_listed_trees(in, "target");
-    const std::int64_t width = in.integer("n_targets", 0);
-    if (width < 1) in.refuse("has " + std::to_string(width) + " targets");
-    made.targets = static_cast<std::size_t>(width);
+    made.targets = width_of(in);
     const std::string sum = in.text("aggregate_function", "SUM");
     if (sum == "AVERAGE") {
         made.sum = tree_sum::average;
@@ -367,6 +402,18 @@ void tree_ensemble(node_call& in) {
     const std::int64_t after = in.integer("post_transform", 0);
     if (after < 0 || after > 4) in.refuse("has a post_transform that does not exist");
     give_scores(in, 0, x.type(), scores_of_trees(in, of).scores, {.after = static_cast<score_transform>(after)});
+}
+
+void tree_ensemble_of_file(node_call& in) {
+    const feature_matrix of = features_of(in);
+    const scored_trees made = scores_of_trees(in, of);
+    const auto number = [&](std::string_view name) {
+        const std::vector<double> found = tree_numbers(in, name);
+        return found.empty() ? 1 : found[0];
+    };
+    const bool is_rounded = in.integer("aggregate_function", 1) == static_cast<std::int64_t>(tree_sum::rounded);
+    give_linked(in, made.scores, {.kind = tree_link_of(in), .divisor = number("divisor"), .factor = number("factor")},
+                is_rounded);
 }
 
 void tree_ensemble_regressor(node_call& in) {

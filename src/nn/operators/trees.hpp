@@ -7,11 +7,21 @@
 #include <vector>
 
 #include "nn/operators/machine_learning.hpp"
+#include "sluice/base/kernel.hpp"
 
 namespace sluice::nn::operators {
 
 enum class tree_test : std::uint8_t { less_equal, less, greater_equal, greater, equal, not_equal, member };
-enum class tree_sum : std::uint8_t { average, sum, least, most };
+// rounded: begins with the base values, and is rounded to f32 after each addition.
+enum class tree_sum : std::uint8_t { average, sum, least, most, rounded };
+
+SLUICE_KERNEL constexpr bool is_added_up(tree_sum how) {
+    return how == tree_sum::sum || how == tree_sum::average || how == tree_sum::rounded;
+}
+// The sum of two f32 numbers in f64, rounded to f32, is their sum in f32: f64 has more than twice the digits.
+SLUICE_KERNEL inline double sum_of_trees(double sum, double weight, tree_sum how) {
+    return how == tree_sum::rounded ? static_cast<double>(static_cast<float>(sum + weight)) : sum + weight;
+}
 
 // Where a test leads to: a node, or ~leaf.
 using tree_place = std::int32_t;

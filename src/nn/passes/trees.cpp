@@ -2,6 +2,7 @@
 // Reads the attributes of trees once: they may be millions of numbers.
 #include <utility>
 
+#include "nn/operators/tree_links.hpp"
 #include "nn/operators/tree_program.hpp"
 #include "nn/passes/passes.hpp"
 #include "nn/passes/steps.hpp"
@@ -16,7 +17,8 @@ void pack_trees(prepared_graph& in, const std::filesystem::path& path, execution
     if (context.device().kind() != device_kind::cpu) return;
     for (step& each : in.steps) {
         for (const auto& [from, inner] : each.inner) pack_trees(*inner, path, context);
-        if (each.from->domain != operators::onnx_ml || !each.from->op.starts_with("TreeEnsemble") ||
+        const bool is_of_trees = each.from->domain == operators::onnx_ml || each.from->domain == operators::tree_files;
+        if (!is_of_trees || !each.from->op.starts_with("TreeEnsemble") ||
             each.inputs.size() != operators::packed_trees_input)
             continue;
         const operators::run_environment environment{

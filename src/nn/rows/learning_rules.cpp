@@ -91,6 +91,7 @@ std::span<const rule_of_operator> learning_rules() {
         {.name = "SVMRegressor", .how = &results, .domain = learning},
         {.name = "TreeEnsembleRegressor", .how = &results, .domain = learning},
         {.name = "TreeEnsemble", .how = &results, .domain = learning},
+        {.name = "TreeEnsemble", .how = &results, .domain = "sluice"},
         {.name = "LinearClassifier", .how = &labels_and_scores, .domain = learning},
         {.name = "SVMClassifier", .how = &labels_and_scores, .domain = learning},
         {.name = "TreeEnsembleClassifier", .how = &labels_and_scores, .domain = learning},

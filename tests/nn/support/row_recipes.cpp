@@ -609,17 +609,21 @@ void add_learning(std::vector<row_recipe>& all) {
                        {"classlabels_int64s", ints{0, 1}}});
     keep("TreeEnsembleRegressor", regressor);
     keep("TreeEnsembleClassifier", classifier, 2);
-    keep("TreeEnsemble", {{"n_targets", one},
-                          {"nodes_featureids", ints{1}},
-                          {"nodes_falseleafs", ints{1}},
-                          {"nodes_falsenodeids", ints{1}},
-                          {"nodes_modes", test_support::tensor_of(std::vector<std::uint8_t>{0}, {1})},
-                          {"nodes_splits", test_support::tensor_of(std::vector<float>{0.5f}, {1})},
-                          {"nodes_trueleafs", ints{1}},
-                          {"nodes_truenodeids", ints{0}},
-                          {"leaf_targetids", ints{0, 0}},
-                          {"leaf_weights", test_support::tensor_of(std::vector<float>{3, -2}, {2})},
-                          {"tree_roots", ints{0}}});
+    const recipe_attributes apart{{"n_targets", one},
+                                  {"nodes_featureids", ints{1}},
+                                  {"nodes_falseleafs", ints{1}},
+                                  {"nodes_falsenodeids", ints{1}},
+                                  {"nodes_modes", test_support::tensor_of(std::vector<std::uint8_t>{0}, {1})},
+                                  {"nodes_splits", test_support::tensor_of(std::vector<float>{0.5f}, {1})},
+                                  {"nodes_trueleafs", ints{1}},
+                                  {"nodes_truenodeids", ints{0}},
+                                  {"leaf_targetids", ints{0, 0}},
+                                  {"leaf_weights", test_support::tensor_of(std::vector<float>{3, -2}, {2})},
+                                  {"tree_roots", ints{0}}};
+    keep("TreeEnsemble", apart);
+    all.push_back({"sluice.TreeEnsemble", true, [=](row_network& to, const std::string& x) {
+                       return strings{to.add("sluice.TreeEnsemble", {x}, apart)};
+                   }});
     const auto of_index = [&](const char* op, recipe_attributes with) {
         const std::string full = std::string("ai.onnx.ml.") + op;
         all.push_back({full, true, [=](row_network& to, const std::string& x) {
@@ -756,7 +760,8 @@ void add_mixing(std::vector<row_recipe>& all) {
 
 row_network::row_network(std::int64_t opset) {
     made_.path = "rows.onnx";
-    made_.opsets = {{"", opset}, {"ai.onnx.ml", 5}, {"ai.onnx.preview", 1}, {"ai.onnx.preview.training", 1}};
+    made_.opsets = {
+        {"", opset}, {"ai.onnx.ml", 5}, {"ai.onnx.preview", 1}, {"ai.onnx.preview.training", 1}, {"sluice", 1}};
     made_.body.inputs = {test_support::f32("x", {test_support::named("rows"), test_support::of(4)})};
 }
 
