@@ -111,6 +111,31 @@ class Clients(unittest.TestCase):
         with self.assertRaisesRegex(InferenceServerException, "the model has none"):
             self.client.infer("digits", rows_of(sync_client, 0, 1), sequence_id=5)
 
+    def test_sequences_and_compressed_requests(self):
+        folder = self.server.repository / "memory/1"
+        folder.mkdir(parents=True)
+        (folder / "model.onnx").write_bytes((ROOT / "tests/c/networks/memory.onnx").read_bytes())
+        self.client.load_model("memory")
+        clients = [(sync_client, self.client, {"request_compression_algorithm": "gzip"})]
+        if self.has_grpc:
+            clients.append((grpc_client, grpc_client.InferenceServerClient(self.grpc_address),
+                            {"compression_algorithm": "deflate"}))
+        for module, client, compressed in clients:
+            x, place = module.InferInput("x", [1], "FP32"), module.InferInput("place", [1], "INT64")
+            place.set_data_from_numpy(numpy.zeros(1, "int64"))
+            for name in (7, "seven"):
+                answers = []
+                for i in range(4):
+                    x.set_data_from_numpy(numpy.array([8 if i == 0 else 0], "float32"))
+                    got = client.infer("memory", [x, place], sequence_id=name, sequence_start=i == 0,
+                                       sequence_end=i == 3, **compressed)
+                    self.assertIsNone(got.as_numpy("state_out"))
+                    answers.append(float(got.as_numpy("y")[0]))
+                self.assertEqual(answers, [8, 4, 2, 1])  # place 0 adds 0
+                with self.assertRaisesRegex(InferenceServerException, "there is no sequence"):
+                    client.infer("memory", [x, place], sequence_id=name)
+        self.client.unload_model("memory")
+
     def test_a_timeout_that_is_long_enough(self):
         self.expect(self.client.infer("digits", rows_of(sync_client, 0, 1), timeout=10_000_000), 0, 1)
 
