@@ -125,6 +125,25 @@ TEST_P(operator_families, broadcasts_in_any_number_of_dimensions) {
     }
 }
 
+// Numbers of channels are the same for many blocks of elements.
+TEST_P(operator_families, numbers_of_channels_of_any_size) {
+    for (int round = 0; round < 40; ++round) {
+        SCOPED_TRACE(round);
+        const lengths shape{any(1, 3), any(1, 5), maybe() ? any(200, 1'400) : any(1, 40), any(1, 3)};
+        const lengths channels{shape[1], 1, 1}, columns{shape[3]};
+        const any_tensor x = with_odd(normal(shape), false);
+        for (const char* op : {"Add", "Mul", "Sub", "Div"}) {
+            expect_as_in_f64({op, {x, normal(channels)}}, 1e-6, true);
+            expect_as_in_f64({op, {normal(channels), normal(shape)}}, 1e-6, true);
+        }
+        expect_as_in_f64({"PRelu", {x, normal(maybe() ? channels : columns)}}, 1e-6, true);
+        single_node norm{"BatchNormalization", {normal(shape)}};
+        for (int k = 0; k < 4; ++k) norm.inputs.push_back(with_odd(normal({shape[1]}), k == 3));
+        expect_as_in_f64(norm, 1e-5, true);
+        if (HasFatalFailure()) return;
+    }
+}
+
 TEST_P(operator_families, softmax_along_any_axis) {
     for (int round = 0; round < 60; ++round) {
         lengths shape(any(1, 4));

@@ -72,6 +72,11 @@ private:
             at += coordinates[d] * strides[d];
         }
         values_[input] = memory_[input];
+        // (One number for the whole block, as for the block before: it is there.)
+        const bool is_alike = strides[last] == 0 && of_.lengths[last] - coordinates[last] >= size;
+        if (is_alike && is_filled_[input] && filled_from_[input] == at) return;
+        is_filled_[input] = is_alike && size == expression_block;
+        filled_from_[input] = at;
         for (std::size_t i = 0; i < size;) {
             const std::size_t of_run = of_.lengths[last] - coordinates[last], run = std::min(of_run, size - i);
             // (A whole block from one run of these numbers: where they are.)
@@ -161,6 +166,9 @@ private:
     const kernels::vector_math& math_ = kernels::vector_math_of_this_processor();
     const Number* values_[registers];
     bool is_one_[expression_program::max_inputs];  // it has one element, which is read once
+    // The memory of the input has this element everywhere.
+    bool is_filled_[expression_program::max_inputs] = {};
+    std::size_t filled_from_[expression_program::max_inputs] = {};
     Number memory_[registers][expression_block];
 };
 

@@ -54,8 +54,8 @@ private:
         for (std::size_t step = 0; step < at.steps; ++step) {
             const std::int64_t place = place_of(step);
             if (place < 0) continue;
-            T* const to = y + place * by_place;
-            const T* const from = updates + step * at.update_step;
+            T* __restrict const to = y + place * by_place;
+            const T* __restrict const from = updates + step * at.update_step;
             if constexpr (How == scatter_reduction::replace) {
                 copy_run(from + begin, end - begin, to + begin);
             } else {
