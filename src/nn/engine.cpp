@@ -175,9 +175,12 @@ void engine::warm_up(std::size_t rows) const {
         const std::size_t rest = rows % options_.batch;
         for (const auto& [count, batches] :
              {std::pair(options_.batch, rows / options_.batch), std::pair(rest, std::size_t{rest != 0 ? 1u : 0u})}) {
-            for (std::size_t i = 0; i < std::min(options_.in_flight, batches); ++i) {
-                const lane& next = lanes_[i % lanes_.size()];
-                if (next.calls->of_rows(count)) continue;
+            if (batches == 0) continue;
+            std::vector<const lane*> by_operations;
+            for (const lane& each : lanes_)
+                if (!each.calls->of_rows(count)) by_operations.push_back(&each);
+            for (std::size_t i = 0; !by_operations.empty() && i < std::min(options_.in_flight, batches); ++i) {
+                const lane& next = *by_operations[i % by_operations.size()];
                 under_way.push_back(submit(next, 0, count, zeros<float>({count, in_})));
             }
             for (; !under_way.empty(); under_way.pop_front())

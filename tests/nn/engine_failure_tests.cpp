@@ -102,7 +102,7 @@ TEST_F(engines_that_fail, prefer_the_first_failure_to_those_that_follow) {
 
 TEST_F(engines_that_fail, refuse_rows_of_another_width) {
     const engine used = make({.batch = 10, .in_flight = 4});
-    run(used);
+    used.warm_up(rows);
     const std::size_t before = bytes_in_use();
     expect_refused(errc::shape_mismatch, {"rows of 12 must have", "values, they have"}, [&] {
         used.run(rows, [](std::size_t, std::size_t count) { return floats(count * (in_features - 1)); }, ignore);

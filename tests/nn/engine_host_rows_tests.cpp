@@ -186,7 +186,7 @@ TEST_F(engines_over_host_rows, take_networks_that_cannot_be_prepared) {
 
 TEST_F(engines_over_host_rows, pass_on_what_the_source_throws) {
     const engine used = make({.batch = 2, .in_flight = 4}, 2, 2);
-    run(used);
+    used.warm_up(many);
     const std::size_t before = bytes_in_use();
     for (const std::size_t last : {std::size_t{0}, std::size_t{50}, many / 2, many - 1}) {
         std::size_t delivered = 0;
@@ -212,7 +212,7 @@ TEST_F(engines_over_host_rows, pass_on_what_the_source_throws) {
 
 TEST_F(engines_over_host_rows, pass_on_what_the_sink_throws_and_stop) {
     const engine used = make({.batch = 2, .in_flight = 4}, 2, 2);
-    run(used);
+    used.warm_up(many);
     const std::size_t before = bytes_in_use();
     for (const std::size_t last : {std::size_t{0}, std::size_t{50}, many / 2, many - 1}) {
         bool has_thrown = false;

@@ -141,7 +141,7 @@ TEST_F(engines, may_be_warmed_up_without_a_trace) {
 
 TEST_F(engines, leave_no_memory_in_use_when_all_went_well) {
     const engine used = make({.batch = 10, .in_flight = 4}, 2, 2);
-    run(used);  // prepares what the engine keeps
+    used.warm_up(rows);
     const std::size_t before = bytes_in_use();
     run(used);
     EXPECT_EQ(bytes_in_use(), before);
