@@ -16,9 +16,7 @@
 namespace sluice::nn {
 namespace {
 
-// Measured on an H200 (bench/results, fused_mlp): networks up to 128 wide are faster fused at every number of rows,
-// wider ones once there are blocks of them for every multiprocessor.
-constexpr std::size_t always_fused_width = 128;
+// Of networks wider than always_fused_width_on_gpu: there are blocks of them for every multiprocessor.
 constexpr std::size_t fused_rows = 8192;
 // Up to here the weights are all that a layer reads (bench/results, matvec).
 constexpr std::size_t matvec_rows = 2;
@@ -105,7 +103,7 @@ basic_plan<T>::basic_plan(std::vector<basic_plan_layer<T>> layers, std::optional
 template <detail::plan_element T>
 plan_route basic_plan<T>::route(std::size_t rows) const noexcept {
     if (!fused_) return plan_route::layers;
-    const bool pays = is_short<T> ? fused_->form().width <= always_fused_width || rows >= fused_rows
+    const bool pays = is_short<T> ? fused_->form().width <= always_fused_width_on_gpu || rows >= fused_rows
                                   : fused_->image().size() <= most_fused_bytes_on_cpu || rows <= fused_rows_on_cpu;
     return pays ? plan_route::fused : plan_route::layers;
 }

@@ -6,7 +6,9 @@
 #include "conformance/expect_refused.hpp"
 #include "nn/support/reference_network.hpp"
 #include "sluice/nn/engine.hpp"
+#include "sluice/nn/network.hpp"
 #include "sluice/nn/plan.hpp"
+#include "sluice/nn/precision.hpp"
 #include "sluice/nn/to_model.hpp"
 #include "sluice/runtime/runtime.hpp"
 #include "sluice/runtime/sync.hpp"
@@ -98,6 +100,33 @@ TYPED_TEST(device_plans, take_no_rows) {
     const auto none =
         sync(zeros<T>({0, 6}).and_then([&](auto x) { return network.forward(std::move(x)); }), this->pool);
     EXPECT_EQ(none.shape(), (shape{0, 3}));
+}
+
+// In 16 bits a GPU computes layers of up to 128 features by one kernel.
+TEST(device_networks, of_narrow_layers_stay_near_the_reference) {
+    runtime machine;
+    round_robin pool(machine.default_device(), 2);
+    random_floats fresh{13};
+    const bool is_gpu = machine.default_device().kind() == device_kind::cuda;
+    using enum activation;
+    for (const auto& widths : {std::vector<std::size_t>{64, 64, 64, 10}, {13, 128, 7}, {1, 2, 3}, {100, 128, 300, 5}}) {
+        for (const activation hidden : {relu, tanh, sigmoid, gelu, none}) {
+            const auto layers = random_network(widths, fresh, {.hidden = hidden, .has_bias = hidden != tanh});
+            for (const auto& [what, allowed] : {std::pair{precision::f16, bound<half>}, {precision::bf16, 3e-2}}) {
+                const network made = sync(make_network(to_model(layers), {.precision = what}), pool);
+                EXPECT_EQ(made.rounding().rounded, layers.size());
+                if (is_gpu && widths.size() == 4 && widths[2] <= 128) {
+                    EXPECT_EQ(made.steps().size(), 1u);
+                }
+                for (const std::size_t rows : {1, 3, 64, 1000}) {
+                    const floats inputs = fresh(rows * widths.front());
+                    const auto answers = sync(made.run({any_tensor(inputs, {rows, widths.front()})}), pool);
+                    const auto numbers = answers.at(0).values<float>();
+                    expect_close(floats(numbers.begin(), numbers.end()), outputs_of(layers, inputs), allowed);
+                }
+            }
+        }
+    }
 }
 
 TEST(device_engine, gives_all_rows_in_order) {

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <optional>
+#include <variant>
 
 #include "kernels/rounded_layers/quantized_product.hpp"
 #include "nn/operators/convolutions.hpp"
@@ -25,6 +26,8 @@ struct rounded_operator {
     std::size_t position = 0;  // of its node
     // Or a dense layer: what comes after the sums.
     activation after = activation::none;
+    // Or several dense layers, which one kernel computes.
+    std::optional<std::variant<packed_mlp<half>, packed_mlp<bfloat16>>> layers = {};
     // All that read the output round it to the type: it is not widened to f32.
     bool stays_narrow = false;
 };
@@ -52,7 +55,7 @@ const definition& rounded_dense_layers();
 const definition& rounded_convolution();
 const definition& narrowed_operator();
 // A dense layer on a GPU: rows of any number of dimensions, or a matrix; the weights [outputs, inputs] and perhaps the
-// bias, of the type. The output is f32.
+// bias, of the type. Or several: only the rows. The output is f32.
 const definition& narrowed_layer();
 // The input is quantized rows, or the inputs are those of Conv, the images quantized and of the filters only the shape.
 const definition& quantized_layer();

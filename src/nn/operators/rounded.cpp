@@ -2,6 +2,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <variant>
 #include <vector>
 
 #include "nn/operators/convolutions.hpp"
@@ -106,39 +107,55 @@ void run_narrowed(node_call& in) {
     give_widened(in, outputs[0]);
 }
 
+struct layer_sizes {
+    std::size_t inputs, outputs;
+};
+
+layer_sizes sizes_of(const node_call& in) {
+    if (const auto& layers = in.environment().layers->rounded->layers) {
+        return std::visit([](const auto& all) { return layer_sizes{all.in_features(), all.out_features()}; }, *layers);
+    }
+    return {in.input(1).shape()[1], in.input(1).shape()[0]};
+}
+
 template <typename T>
-void multiply_layer(const node_call& in, const any_tensor& x, const any_tensor& y, std::size_t rows) {
-    const any_tensor& weights = in.input(1);
-    const std::size_t outputs = weights.shape()[0], inputs = weights.shape()[1];
+void multiply_layers(const node_call& in, const any_tensor& x, const any_tensor& y, std::size_t rows) {
+    const rounded_operator& made = *in.environment().layers->rounded;
+    const auto [inputs, outputs] = sizes_of(in);
     const auto matrix = [](const any_tensor& of, const shape& as) {
         return tensor<T>(buffer<T>(of.shared_memory(), of.elements()), as);
     };
+    if (made.layers) {
+        tensor<T> to = matrix(y, {rows, outputs});
+        return fused_mlp(in.context().stream(), matrix(x, {rows, inputs}), std::get<packed_mlp<T>>(*made.layers), to);
+    }
+    const any_tensor& weights = in.input(1);
     std::optional<tensor<T>> bias;
     if (in.has_input(2)) bias.emplace(matrix(in.input(2), {outputs}));
     tensor<T> to = matrix(y, {rows, outputs});
     gemm(in.context().stream(), matrix(x, {rows, inputs}), matrix(weights, {outputs, inputs}), bias ? &*bias : nullptr,
-         to, {.transpose_b = true, .after = in.environment().layers->rounded->after});
+         to, {.transpose_b = true, .after = made.after});
 }
 
 void run_narrowed_layer(node_call& in) {
     const bool takes_matrix = in.environment().layers->takes_matrix;
     const rounded_operator& made = *in.environment().layers->rounded;
-    const any_tensor &x = in.input(0), &weights = in.input(1);
-    const std::size_t features = weights.shape()[1];
+    const any_tensor& x = in.input(0);
+    const auto [features, outputs] = sizes_of(in);
     refuse_others(in, x, made.type);
     if (x.shape().empty() || x.shape().back() != features || (takes_matrix && x.shape().size() != 2)) {
         in.refuse_shapes("multiplies " + to_string(x) + " by " + std::to_string(features) + " rows of weights" +
                          (takes_matrix ? "; it has to be a matrix" : ""));
     }
     lengths shape = x.shape();
-    shape.back() = weights.shape()[0];
+    shape.back() = outputs;
     const std::size_t rows = product_of(std::span(shape).first(shape.size() - 1));
     const any_tensor from = converted(in, 0, made.type), y = in.make(made.type, shape);
     if (rows != 0 && in.where() == place::device) {
         if (made.type == io::dtype::bf16)
-            multiply_layer<bfloat16>(in, from, y, rows);
+            multiply_layers<bfloat16>(in, from, y, rows);
         else
-            multiply_layer<half>(in, from, y, rows);
+            multiply_layers<half>(in, from, y, rows);
     }
     give_widened(in, y);
 }
@@ -179,7 +196,7 @@ const definition& narrowed_operator() {
 
 const definition& narrowed_layer() {
     static const definition made = {.name = "Gemm",
-                                    .least_inputs = 2,
+                                    .least_inputs = 1,
                                     .most_inputs = 3,
                                     .most_outputs = 1,
                                     .attributes = {},

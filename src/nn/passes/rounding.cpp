@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "kernels/rounded_layers/window_rows.hpp"
+#include "nn/fused_sizes.hpp"
 #include "nn/operators/dense_layers.hpp"
 #include "nn/operators/table.hpp"
 #include "nn/passes/dense_search.hpp"
@@ -57,10 +58,16 @@ public:
         const dense_search layers(in_, {.most_layers = is_on_cpu_ ? kernels::most_rounded_layers : 1,
                                         .most_bytes = std::numeric_limits<std::size_t>::max(),
                                         .widest = kernels::most_rounded_features});
+        // What one kernel of a GPU computes.
+        const dense_search stretches(in_, {.most_layers = sluice::detail::most_fused_layers,
+                                           .most_bytes = std::numeric_limits<std::size_t>::max(),
+                                           .widest = always_fused_width_on_gpu});
         for (std::size_t i = 0; i < in_.steps.size(); ++i) {
             const step& each = in_.steps[i];
             if (!is_left_[i] || each.is_on_host || each.layers != nullptr || each.stretch != nullptr) continue;
-            if (is_on_cpu_ ? round_layers(layers.from(i)) : narrow_layer(layers.from(i))) continue;
+            if (is_on_cpu_ ? round_layers(layers.from(i))
+                           : narrow_layers(stretches.from(i)) || narrow_layer(layers.from(i)))
+                continue;
             round(in_.steps[i]);
         }
         erase_steps(in_, is_left_);
@@ -99,6 +106,31 @@ private:
         whole.what = &operators::rounded_dense_layers();
         report_.rounded += numbers.size();
         whole.layers = packed(kernels::form_of(type_of(what_), numbers), numbers, takes_matrix);
+        return true;
+    }
+
+    // On a GPU: all layers by one kernel. Whether there are several before the first one that cannot be rounded.
+    bool narrow_layers(std::vector<found_layer> found) {
+        if (what_ == precision::int8 || context_.device().properties().compute_capability < 80) return false;
+        bool takes_matrix = false;
+        std::vector<mlp_layer> numbers;
+        for (found_layer& each : found) {
+            if (!kernels::why_not_rounded(type_of(what_), each.numbers).empty()) break;
+            takes_matrix |= each.takes_matrix;
+            numbers.push_back(std::move(each.numbers));
+        }
+        if (numbers.size() < 2) return false;
+        found.resize(numbers.size());
+        step& whole = dense_search::join(in_, found, is_left_);
+        whole.what = &operators::narrowed_layer();
+        rounded_operator made{.type = what_ == precision::bf16 ? io::dtype::bf16 : io::dtype::f16};
+        if (what_ == precision::bf16)
+            made.layers.emplace(pack_mlp<bfloat16>(std::move(numbers)).submit(context_));
+        else
+            made.layers.emplace(pack_mlp<half>(std::move(numbers)).submit(context_));
+        whole.layers = std::make_shared<const operators::dense_layers>(
+            operators::dense_layers{.takes_matrix = takes_matrix, .rounded = std::move(made)});
+        report_.rounded += found.size();
         return true;
     }
 
