@@ -42,15 +42,24 @@ public:
             if (step.what == opcode::constant) continue;
             const std::size_t at = of_.inputs + k;
             Number* const made = place_of_result(at, first);
+            // Of numbers that the block before had too, the result is there.
+            is_same_[at] = made == memory_[at] && is_same(step.a) && is_same(step.b) && is_same(step.c);
+            if (is_same_[at]) continue;
             apply(step.what, values_[step.a], values_[step.b], values_[step.c], made, size);
             values_[at] = made;
         }
         for (std::size_t k = 0; k < of_.outputs; ++k) write(k, first, size);
+        has_block_before_ = size == expression_block;
     }
 
 private:
     static constexpr std::size_t registers = expression_program::max_inputs + expression_program::max_steps;
     static constexpr io::dtype own_type = io::dtype_of<Number>;
+
+    bool is_constant(std::size_t at) const {
+        return at < of_.inputs ? is_one_[at] : of_.code[at - of_.inputs].what == opcode::constant;
+    }
+    bool is_same(std::size_t at) const { return has_block_before_ && (is_constant(at) || is_same_[at]); }
 
     // The step's own memory, or that of the output that it is.
     Number* place_of_result(std::size_t at, std::size_t first) {
@@ -62,6 +71,7 @@ private:
 
     // Elements first, first + 1, ... of the input as it is broadcast: run by run of the last dimension.
     void read(std::size_t input, std::size_t first, std::size_t size) {
+        is_same_[input] = false;
         if (of_.is_dense[input]) return read_dense(input, first, size);
         const std::size_t* const strides = of_.from_strides[input];
         const std::size_t last = of_.rank - std::size_t{1};  // of rank 0 there is one element, which is dense
@@ -74,7 +84,8 @@ private:
         values_[input] = memory_[input];
         // (One number for the whole block, as for the block before: it is there.)
         const bool is_alike = strides[last] == 0 && of_.lengths[last] - coordinates[last] >= size;
-        if (is_alike && is_filled_[input] && filled_from_[input] == at) return;
+        is_same_[input] = is_alike && is_filled_[input] && filled_from_[input] == at;
+        if (is_same_[input]) return;
         is_filled_[input] = is_alike && size == expression_block;
         filled_from_[input] = at;
         for (std::size_t i = 0; i < size;) {
@@ -105,7 +116,9 @@ private:
     void read_run(std::size_t input, std::size_t at, std::size_t stride, std::size_t size, Number* to) const {
         const void* const from = of_.from[input];
         const io::dtype type = of_.from_type[input];
-        if (stride == 0) {
+        if (stride == 0 && type == own_type) {
+            std::fill_n(to, size, static_cast<const Number*>(from)[at]);
+        } else if (stride == 0) {
             std::fill_n(to, size, load_number<Number>(from, type, at));
         } else if (stride == 1 && type == own_type) {
             std::copy_n(static_cast<const Number*>(from) + at, size, to);
@@ -169,6 +182,8 @@ private:
     // The memory of the input has this element everywhere.
     bool is_filled_[expression_program::max_inputs] = {};
     std::size_t filled_from_[expression_program::max_inputs] = {};
+    bool is_same_[registers] = {};  // the values are in memory_, and those of the block before
+    bool has_block_before_ = false;
     Number memory_[registers][expression_block];
 };
 
