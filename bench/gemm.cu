@@ -2,10 +2,14 @@
 // Matrix products in bf16: ours and cuBLASLt's. First, some shapes with every available algorithm; then, for sixty
 // shapes, the algorithm that gemm chooses after tuning, compared with cuBLASLt's first proposal. The results of all
 // algorithms are compared before timing. Times are of one call inside a graph, with the versions timed alternately.
+//
+//     bench_gemm [ROWSxCOLUMNSxINNER ...]     with shapes: every algorithm for each, b transposed, and nothing else
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
 #include <filesystem>
+#include <span>
+#include <sstream>
 #include <string>
 
 #include "kernels/gemm/gemm_dispatch.hpp"
@@ -160,10 +164,23 @@ double run_chosen(device& gpu, single_stream& policy, const gemm_problem& of) {
     return times[1] / times[0];
 }
 
-void run_all() {
+gemm_problem problem_of(const std::string& text) {
+    gemm_problem made{gemm_type::bf16, true, 0, 0, 0};
+    std::istringstream from(text);
+    char between = 0;
+    if (!(from >> made.rows >> between >> made.columns >> between >> made.inner) || from.peek() != EOF)
+        throw std::runtime_error("not ROWSxCOLUMNSxINNER: " + text);
+    return made;
+}
+
+void run_all(std::span<char* const> shapes) {
     runtime machine;
     device& gpu = machine.find("cuda:0");
     single_stream policy(gpu);
+    if (!shapes.empty()) {
+        for (const char* const each : shapes) run_all_algorithms(gpu, policy, problem_of(each));
+        return;
+    }
     for (const bool transposed : {true, false}) {
         run_all_algorithms(gpu, policy, {gemm_type::bf16, transposed, 4096, 4096, 4096});
     }
@@ -185,10 +202,12 @@ void run_all() {
 
 }  // namespace
 
-void run_gemm() { run_all(); }
+void run_gemm(std::span<char* const> shapes) { run_all(shapes); }
 }  // namespace sluice::bench
 
-int main() try { sluice::bench::run_gemm(); } catch (const std::exception& failure) {
+int main(int count, char** words) try {
+    sluice::bench::run_gemm(std::span(words, static_cast<std::size_t>(count)).subspan(1));
+} catch (const std::exception& failure) {
     std::fprintf(stderr, "%s\n", failure.what());
     return 1;
 }

@@ -23,6 +23,7 @@ class Graphed:
         self.stream = torch.cuda.Stream()
         with torch.no_grad(), torch.cuda.stream(self.stream):
             x = torch.empty(shape, device="cuda")
+            self.kept = (forward, x)  # the graph uses their memory and their code
 
             def run():
                 x.copy_(self.source, non_blocking=True)

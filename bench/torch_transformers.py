@@ -1,14 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Transformers on a GPU, by Sluice and by PyTorch's CUDA graphs in turn: networks exported by PyTorch.
+"""Transformers, a perceptron with norms and recurrent networks on a GPU, by Sluice and by PyTorch's CUDA graphs in turn.
 
     torch_transformers.py BENCH_NETWORK_GPU [--networks encoder4x512,...] [--batches 1,32] [--types f16,f32]
-                          [--exporters traced,exported] [--rounds N] [--calls N] [--steps] [--keep FOLDER]
+                          [--exporters traced,exported] [--rounds N] [--calls N] [--compile] [--steps] [--keep FOLDER]
 
 Both read the same f32 numbers from pinned memory and write f32 numbers to pinned memory; in between they compute in the
-type (TF32 is off). PyTorch runs its modules in one CUDA graph. Exporters: `traced` is torch.onnx.export of old, at
-operator set 17; `exported` the one that comes after torch.export. Weights are random, by a seed.
+type (TF32 is off). PyTorch runs its modules in one CUDA graph, recurrent ones by cuDNN; with --compile also Inductor's
+code. Exporters: `traced` is torch.onnx.export of old, at operator set 17; `exported` the one that comes after
+torch.export. Weights are random, by a seed.
 Prints a JSON line for each network, batch, type and exporter: value is the median of the rounds' medians of ours,
-baseline that of PyTorch. --steps prints our steps to the standard error; --keep leaves the ONNX files in a folder.
+baseline that of the fastest peer. --steps prints our steps to the standard error; --keep leaves the ONNX files in a folder.
 Needs PyTorch with CUDA, timm, onnx, onnxscript and numpy.
 """
 
@@ -36,7 +37,37 @@ def vit_tiny():
     return timm.create_model("vit_tiny_patch16_224"), [3, 224, 224]
 
 
-NETWORKS = {"encoder4x512": encoder, "vit_tiny_224": vit_tiny}
+def perceptron_with_norms():
+    widths = (128, 256, 256)
+    layers = [part for into, out in zip(widths, widths[1:])
+              for part in (nn.Linear(into, out), nn.LayerNorm(out), nn.GELU())]
+    return nn.Sequential(*layers, nn.Linear(widths[-1], 16)), [widths[0]]
+
+
+class Recurrent(nn.Module):
+    """All outputs of the last layer."""
+
+    def __init__(self, kind, layers):
+        super().__init__()
+        self.inside = kind(128, 128, layers, batch_first=True)
+
+    def forward(self, x):
+        return self.inside(x)[0]
+
+
+def gru():
+    return Recurrent(nn.GRU, 1), [50, 128]
+
+
+def lstm_of_two():
+    return Recurrent(nn.LSTM, 2), [100, 128]
+
+
+NETWORKS = {"encoder4x512": encoder, "vit_tiny_224": vit_tiny, "mlp_norm_gelu": perceptron_with_norms, "gru128": gru,
+            "lstm2x128": lstm_of_two}
+
+
+EAGER = "pytorch eager in a CUDA graph"
 
 
 def made(name):
@@ -60,17 +91,27 @@ def export(name, exporter, path):
 def measure(asked, name, exporter, path, type, batch, folder):
     network, shape = made(name)
     ours = Ours(asked.program, path, type, str(batch))
-    theirs = Graphed(network.to("cuda", TYPES[type]), [batch, *shape], TYPES[type])
+    network = network.to("cuda", TYPES[type])
+    peers = {EAGER: Graphed(network, [batch, *shape], TYPES[type])}
+    if asked.compile:
+        torch._dynamo.reset()
+        peers["torch.compile in a CUDA graph"] = Graphed(torch.compile(network, dynamic=False), [batch, *shape],
+                                                         TYPES[type])
     if asked.steps:
         print(ours.steps(), file=sys.stderr, flush=True)
-    times = [(ours.median(asked.calls), theirs.median(asked.calls)) for _ in range(asked.rounds)]
-    value, baseline = (statistics.median(each[by] for each in times) for by in (0, 1))
-    expected, got = theirs.result.numpy(), ours.output(folder)
+    times = {"ours": [], **{each: [] for each in peers}}
+    for _ in range(asked.rounds):
+        times["ours"].append(ours.median(asked.calls))
+        for each, peer in peers.items():
+            times[each].append(peer.median(asked.calls))
+    medians = {each: round(statistics.median(all_), 1) for each, all_ in times.items()}
+    value = medians.pop("ours")
+    baseline = min(medians.values())
+    expected, got = peers[EAGER].result.numpy(), ours.output(folder)
     print(json.dumps({
         "figure": "network_gpu_families",
         "params": {"network": name, "type": type, "rows": batch, "exporter": exporter},
-        "value": round(value, 3), "unit": "us", "baseline": round(baseline, 1), "ratio": round(value / baseline, 2),
-        "peers": {"pytorch eager in a CUDA graph": round(baseline, 1)},
+        "value": value, "unit": "us", "baseline": baseline, "ratio": round(value / baseline, 2), "peers": medians,
         "versions": {"pytorch": f"{torch.__version__}, TF32 off"}, "largest_difference": difference(expected, got),
         "machine": f"{torch.cuda.get_device_name()}, {os.cpu_count()} cores", "date": time.strftime("%Y-%m-%d"),
         "commit": os.environ.get("SLUICE_COMMIT", "unknown")}), flush=True)
@@ -86,6 +127,7 @@ def main():
     parser.add_argument("--exporters", default="traced,exported")
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--calls", type=int, default=40)
+    parser.add_argument("--compile", action="store_true")
     parser.add_argument("--steps", action="store_true")
     parser.add_argument("--keep", type=pathlib.Path)
     asked = parser.parse_args()

@@ -192,19 +192,24 @@ api::graph_node_handle cuda_graph_program::add_part(CUgraph_st* to, api::graph_d
     return made.node;
 }
 
-// Later nodes get one node to come after, however many the library call became.
-api::graph_node_handle cuda_graph_program::add_library_call(CUgraph_st* to, api::graph_dependencies after,
-                                                            const library_command& library,
-                                                            const error_context& context, bool is_inside) {
+// Later nodes get one node to come after, however many the library call became. What is captured comes after all of
+// `after` whatever their edges say; a kernel that the call leaves may start early.
+cuda_graph_program::built_node cuda_graph_program::add_library_call(CUgraph_st* to, api::graph_dependencies after,
+                                                                    const command_graph& from, const graph_node& node,
+                                                                    const error_context& context, bool is_inside) {
+    const library_command library = from.library_call(node);
     const capture_stream on(owner_);
-    const early_starts scope(can_start_early(owner_) && !is_inside && !graph_->is_for_kernels);
+    const bool may_start_early = can_start_early(owner_) && !is_inside && !from.is_for_kernels;
+    left_kernel left([&](std::size_t read) { return read < node.reads.size() && !from.is_written(node.reads[read]); });
+    const early_starts scope(may_start_early, may_start_early ? &left : nullptr);
     const auto call = [&] { library.call(on.native(), library.closure); };
-    if (is_inside) return api::capture_as_node(to, after, on.get(), call, context);
+    if (is_inside) return {api::capture_as_node(to, after, on.get(), call, context)};
     const auto leaves = api::capture(to, after, on.get(), call, context);
-    if (leaves.size() == 1) return leaves.front();
+    if (left.kernel() != nullptr) return {api::add_kernel(to, after, left.kernel(), left.command(), context), true};
+    if (leaves.size() == 1) return {leaves.front(), may_start_early && api::is_kernel(leaves.front(), context)};
     std::vector<api::graph_dependency> all;
     for (const api::graph_node_handle each : leaves) all.push_back({each, false});
-    return api::add_empty(to, all, context);
+    return {api::add_empty(to, all, context)};
 }
 
 // Builds into an empty graph.
@@ -232,7 +237,10 @@ void cuda_graph_program::build_into(CUgraph_st* to, const command_graph& from, s
             continue;
         }
         const bool is_own = kinds[i] != root_chains::kind::other;
-        const bool waits_programmatically = (is_own || (launch != nullptr && launch->early_start)) && may_start_early;
+        const bool is_library = std::holds_alternative<library_command>(node.what);
+        const bool starts_by_itself =
+            is_own || (launch != nullptr && launch->early_start) || (is_library && !is_inside);
+        const bool waits_programmatically = may_start_early && starts_by_itself && !is_left_out(i, is_inside);
         const bool works_first = chains.may_work_first(i);
         const auto itself = static_cast<std::uint32_t>(i);
         std::span<const std::uint32_t> carried = chains.makes(i);
@@ -240,6 +248,7 @@ void cuda_graph_program::build_into(CUgraph_st* to, const command_graph& from, s
         for (const graph_edge& edge : chains.before(i)) {
             has_follower[edge.from] = true;
             after.push_back({nodes[edge.from].handle, waits_programmatically && nodes[edge.from].is_kernel &&
+                                                          !is_left_out(edge.from, is_inside) &&
                                                           edge.reason != edge_reason::stream_order});
         }
         api::graph_node_handle made = nullptr;
@@ -257,9 +266,9 @@ void cuda_graph_program::build_into(CUgraph_st* to, const command_graph& from, s
             }
         } else if (launch != nullptr) {
             made = add_launch(to, after, from, node, loops);
-        } else if (std::holds_alternative<library_command>(node.what)) {
-            const library_command library = from.library_call(node);
-            made = add_library_call(to, after, library, context, is_inside);
+        } else if (is_library) {
+            nodes.push_back(add_library_call(to, after, from, node, context, is_inside));
+            continue;
         } else if (const auto* host = std::get_if<host_command>(&node.what)) {
             host_calls.all.push_back(std::make_unique<graph_host_call>(host->call));
             made = api::add_host_call(to, after, &graph_host_call::run, host_calls.all.back().get(), context);

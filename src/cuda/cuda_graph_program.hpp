@@ -58,7 +58,8 @@ public:
 private:
     struct built_node {
         api::graph_node_handle handle;
-        // Launched by us, not in clusters and not cooperatively: a node that waits by itself may start while it runs.
+        // One kernel, not launched by us in clusters or cooperatively: a node that waits by itself may start while it
+        // runs.
         bool is_kernel = false;
         // See root_chains. A fill that another node makes has no handle.
         bool works_first = false;
@@ -96,9 +97,8 @@ private:
                                       const graph_node& node, const std::vector<open_loop>& loops);
     api::graph_node_handle add_part(CUgraph_st* to, api::graph_dependencies after, const graph_node& node,
                                     graph_host_calls& host_calls, std::vector<open_loop>& loops, bool is_inside);
-    api::graph_node_handle add_library_call(CUgraph_st* to, api::graph_dependencies after,
-                                            const library_command& library, const error_context& context,
-                                            bool is_inside);
+    built_node add_library_call(CUgraph_st* to, api::graph_dependencies after, const command_graph& from,
+                                const graph_node& node, const error_context& context, bool is_inside);
     void add_nothing(CUgraph_st* to, api::graph_node_handle after);
     api::graph_node_handle add_condition(CUgraph_st* to, api::graph_dependencies after, flag_condition condition);
     api::graph_exec_handle instantiate(CUgraph_st* graph);

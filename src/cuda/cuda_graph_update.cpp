@@ -239,7 +239,10 @@ void cuda_graph_program::set_enabled(std::size_t node, bool enabled) {
     const api::device_scope scope(context_);
     if (has_changes()) static_cast<void>(flush());
     if (is_disabled_.empty()) is_disabled_.resize(graph_->nodes.size());
-    if (kind_of(graph_->nodes[node]) == root_chains::kind::other) {
+    const auto* const launch = std::get_if<launch_command>(&graph_->nodes[node].what);
+    if (launch != nullptr && launch->early_start) {
+        must_rebuild_ = true;  // the edges to it and from it change: see is_left_out
+    } else if (kind_of(graph_->nodes[node]) == root_chains::kind::other) {
         api::set_enabled(exec_.get(), nodes_[node].handle, enabled);
     } else {
         mark(node);

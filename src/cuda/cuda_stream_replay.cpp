@@ -108,8 +108,7 @@ bool cuda_stream::keep(const command_info& info, const launch_command& launch, b
 }
 
 bool cuda_stream::keep_launch(const command_info& info, const launch_command& command) {
-    const bool is_plain = command.function == nullptr && command.launches.empty() && !command.early_start &&
-                          !sluice::detail::is_group(command);
+    const bool is_plain = command.function == nullptr && command.launches.empty() && !sluice::detail::is_group(command);
     if (is_plain) return keep(info, command, true);
     submit_kept();
     return false;

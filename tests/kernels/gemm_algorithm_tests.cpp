@@ -7,6 +7,8 @@
 #include "kernels/fused_mlp_reference.hpp"
 #include "kernels/gemm/gemm_algorithms.hpp"
 #include "kernels/gemm/gemm_dispatch.hpp"
+#include "sluice/graph/executable_graph.hpp"
+#include "sluice/kernels/cast.hpp"
 #include "sluice/kernels/elementwise.hpp"
 
 namespace sluice::conformance::gemm_algorithm_tests {
@@ -125,7 +127,7 @@ TEST_P(ways_of_gemm, keep_nan_and_infinities_in_their_rows) {
 TEST_P(ways_of_gemm, are_chosen_as_they_were_measured) {
     using kernels::gemm_algorithm;
     auto& choices = cuda::device_context::of(on).kept<kernels::gemm_algorithms>();
-    const gemm_problem measured{gemm_type::bf16, true, 72, 88, 96}, other{gemm_type::bf16, true, 80, 88, 96};
+    const gemm_problem measured{gemm_type::bf16, true, 7200, 8800, 96}, other{gemm_type::bf16, true, 8000, 8800, 96};
     const auto chosen = [&](const gemm_problem& of, const void* bias, activation after) {
         return kernels::choose_gemm_algorithm(on, {nullptr, nullptr, bias, nullptr, nullptr, of, after, {}});
     };
@@ -142,7 +144,35 @@ TEST_P(ways_of_gemm, are_chosen_as_they_were_measured) {
     // The library's ReLU loses NaN: a kernel of ours where one fits, else a command after the library's product.
     EXPECT_EQ(chosen(measured, &choices, activation::relu).what, gemm_algorithm::by::wgmma);
     EXPECT_EQ(chosen({gemm_type::bf16, true, 72, 88, 33}, &choices, activation::relu), library);
+    // One tile for each multiprocessor at most: ours, which start early; not in f32, nor where the copy engine cannot
+    // go.
+    EXPECT_EQ(chosen({gemm_type::bf16, true, 72, 88, 96}, &choices, activation::none).what, gemm_algorithm::by::wgmma);
+    EXPECT_EQ(chosen({gemm_type::bf16, true, 72, 88, 33}, &choices, activation::none), library);
+    EXPECT_EQ(chosen({gemm_type::tf32, true, 72, 88, 96}, &choices, activation::none), library);
     EXPECT_NE(chosen(measured, nullptr, activation::tanh).what, gemm_algorithm::by::library);
+}
+
+// The products of ours in a graph start before the kernels before them have ended. What the graph writes they read
+// afterwards, b too; what it only reads they may read at once.
+TEST_P(ways_of_gemm, in_graphs_wait_for_what_they_multiply) {
+    constexpr std::size_t side = 512;
+    const std::vector<half> ones(side * side, half(1.0f));
+    const shared_tensor<half> kept(sync(upload(ones, {side, side}), pool));
+    const auto fast = compile(
+        pool,
+        [&](tensor<float> x) {
+            return cast<half>(std::move(x))
+                .and_then([&](tensor<half> b) { return gemm(kept, std::move(b), {.transpose_b = true}); })
+                .and_then([&](tensor<half> a) { return gemm(std::move(a), kept, {.transpose_b = true}); })
+                .and_then(cast<float>())
+                .and_then(download);
+        },
+        host_input<float>({side, side}));
+    for (const float each : {1.0f, 0.0f, 0.25f, -1.0f, 0.5f}) {
+        // A sum of 512 numbers, and 512 times that, scaled so that 16 bits have room.
+        const std::vector<float> x(side * side, each / 512);
+        EXPECT_EQ(sync(fast(x), pool), std::vector<float>(side * side, each * 512));
+    }
 }
 
 TEST_P(ways_of_gemm, are_measured_into_a_table_that_later_ones_are_added_to) {

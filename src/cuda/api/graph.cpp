@@ -347,6 +347,13 @@ void set_host_call(CUgraphExec_st* in, graph_node_handle node, void (*function)(
     check_driver(set(in, node, &what), "cuGraphExecHostNodeSetParams", context);
 }
 
+bool is_kernel(graph_node_handle node, const error_context& context) {
+    static const auto get = driver_function<decltype(&cuGraphNodeGetType)>("cuGraphNodeGetType");
+    CUgraphNodeType type{};
+    check_driver(get(node, &type), "cuGraphNodeGetType", context);
+    return type == CU_GRAPH_NODE_TYPE_KERNEL;
+}
+
 void set_enabled(CUgraphExec_st* in, graph_node_handle node, bool enabled) {
     static const auto set = driver_function<decltype(&cuGraphNodeSetEnabled)>("cuGraphNodeSetEnabled");
     check_driver(set(in, node, enabled ? 1 : 0), "cuGraphNodeSetEnabled", {});

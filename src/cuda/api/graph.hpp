@@ -92,6 +92,7 @@ void set_fill(CUgraphExec_st* in, graph_node_handle node, const fill_command& co
 void set_host_call(CUgraphExec_st* in, graph_node_handle node, void (*function)(void*), void* argument,
                    const error_context& context);
 void set_enabled(CUgraphExec_st* in, graph_node_handle node, bool enabled);
+bool is_kernel(graph_node_handle node, const error_context& context);
 void launch(CUgraphExec_st* graph, CUstream_st* on, const error_context& context);
 
 }  // namespace sluice::cuda::api

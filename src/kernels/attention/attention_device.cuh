@@ -9,6 +9,7 @@
 #include "kernels/attention/attention.hpp"
 #include "kernels/gemm/accumulators.cuh"
 #include "sluice/base/half.hpp"
+#include "sluice/base/kernel.hpp"
 
 namespace sluice::kernels {
 

@@ -146,6 +146,8 @@ __global__ void __launch_bounds__(attention_mma_threads) attend_by_mma(const __g
     using shape = attention_shape<Width, QueryWarps>;
     constexpr int pitch = shape::pitch, tile = shape::tile, own_keys = shape::keys_of_warp;
     extern __shared__ __align__(16) unsigned char attention_memory[];
+    dependency_trigger();
+    dependency_wait();
     T* const q = reinterpret_cast<T*>(attention_memory);
     T *const k = q + shape::queries * pitch, *const v = k + 2 * tile;
     const attention_block block(all, shape::queries);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // gemm on a GPU: which way, and each way.
 #include <algorithm>
+#include <cmath>
 #include <cstdint>
 #include <map>
 #include <mutex>
@@ -8,6 +9,7 @@
 #include "cuda/api/commands.hpp"
 #include "cuda/api/runtime.hpp"
 #include "cuda/cublaslt_plans.hpp"
+#include "cuda/early_starts.hpp"
 #include "kernels/gemm/gemm_algorithms.hpp"
 #include "kernels/gemm/gemm_hopper.hpp"
 #include "kernels/gemm/gemm_tiles.hpp"
@@ -55,8 +57,18 @@ bool library_will_do(const gemm_call& call, bool fits_hopper) noexcept {
     return call.after == activation::relu && !fits_hopper;
 }
 
+// Products of 16-bit elements with a tile of 64 x 64 for each multiprocessor at most. There ours were as fast as
+// cuBLASLt's or faster (bench/results, gemm_variant, 1 to 197 rows), and in graphs they start early.
+bool is_one_wave(const gemm_problem& of, const device_properties& gpu) {
+    constexpr std::size_t side = 64;
+    if (of.type != gemm_type::f16 && of.type != gemm_type::bf16) return false;
+    const std::size_t down = (of.rows + side - 1) / side, across = (of.columns + side - 1) / side;
+    return down <= static_cast<std::size_t>(gpu.compute_units) / across;
+}
+
 // The tile that leaves the fewest multiprocessors without work, and of those the one that reads least. To bring the
-// sums of parts together takes as long as 500 steps of the inner dimension (a tile of 64 x 64 on an H200).
+// sums of two parts together takes as long as 500 steps of the inner dimension (a tile of 64 x 64 on an H200), and as
+// much again for each doubling of the parts.
 unsigned char likely_tile(const gemm_problem& of, const device_properties& gpu) {
     constexpr double adding_up = 500;
     const auto all = hopper_tiles();
@@ -67,7 +79,7 @@ unsigned char likely_tile(const gemm_problem& of, const device_properties& gpu) 
         const double rounds = static_cast<double>((tiles + units - 1) / units);
         const double reads = 40.0 * (tile.rows + tile.columns / static_cast<double>(tile.cluster));
         const double step = tile.rows * tile.columns + reads, steps = static_cast<double>(of.inner);
-        return rounds * (step * steps / tile.parts + (tile.parts > 1 ? adding_up * step : 0.0));
+        return rounds * (step * steps / tile.parts + adding_up * std::log2(tile.parts) * step);
     };
     const auto best =
         std::min_element(all.begin(), all.end(), [&](const auto& x, const auto& y) { return cost(x) < cost(y); });
@@ -99,6 +111,8 @@ void launch(const launch_command& command, const native_stream& on) {
     device& gpu = on.queue->owner();
     const error_context context{"gemm", gpu.name()};
     CUfunc_st* const kernel = device_context::of(gpu).kept<kernel_handles>().find(command, context);
+    if (cuda::left_kernel* const left = cuda::early_starts::left(); left != nullptr && command.early_start)
+        return left->keep(kernel, command);
     cuda::api::launch(kernel, command, static_cast<CUstream_st*>(on.handle), context);
 }
 
@@ -128,7 +142,7 @@ gemm_algorithm choose_gemm_algorithm(device& gpu, const gemm_call& call) {
     const bool is_plain = call.bias == nullptr && call.after == activation::none;
     const bool is_good = measured && (is_plain || measured->what != gemm_algorithm::by::library);
     if (is_good && is_possible(*measured)) return *measured;
-    if (is_possible({})) return {};
+    if (is_possible({}) && !(fits && is_one_wave(call.problem, gpu.properties()))) return {};
     if (fits) return {gemm_algorithm::by::wgmma, likely_tile(call.problem, gpu.properties())};
     if (gpu.properties().compute_capability >= 80) return {gemm_algorithm::by::tiles, 0};
     throw error(errc::unsupported, "needs a GPU of compute capability 8.0 or later", {"gemm", gpu.name()});
@@ -142,7 +156,11 @@ void gemm_on_cuda(const gemm_call& call, const native_stream& on) {
                                                              call.workspace, static_cast<cudaStream_t>(on.handle));
         case gemm_algorithm::by::wgmma: {
             gemm_wgmma_call closure{};
-            return launch(gemm_on_hopper(call, gpu.properties(), closure), on);
+            const launch_command command = gemm_on_hopper(call, gpu.properties(), closure);
+            const cuda::left_kernel* const left = cuda::early_starts::left();
+            constexpr std::size_t place_of_b = 1;  // among what gemm reads
+            closure.b_is_there = left != nullptr && left->is_constant(place_of_b);
+            return launch(command, on);
         }
         case gemm_algorithm::by::tiles: {
             gemm_tiles_closure closure{};

@@ -59,6 +59,7 @@ std::span<const hopper_tile> hopper_tiles() noexcept {
         describe<gemm_tile<64, 128, 4, 1, 2>>("64x128"),
         describe<gemm_tile<64, 64, 6, 1, 2>>("64x64"),
         describe<gemm_tile<64, 64, 6, 1, 2, 2>>("64x64 in 2 parts"),
+        describe<gemm_tile<64, 64, 6, 1, 2, 4>>("64x64 in 4 parts"),
     };
     return all;
 }
@@ -87,6 +88,7 @@ launch_command gemm_on_hopper(const gemm_call& call, const device_properties& gp
                     ? make_tensor_map({call.b, element, of.columns, of.inner}, tile.columns / tile.cluster, context)
                     : make_tensor_map({call.b, element, of.inner, of.columns}, 64, context);
     closure.out = make_tensor_map({call.out, result, of.rows, of.columns}, rows_of_group, context);
+    closure.to = call.out;
     closure.bias = call.bias;
     closure.rows = static_cast<unsigned>(of.rows);
     closure.columns = static_cast<unsigned>(of.columns);
@@ -104,6 +106,7 @@ launch_command gemm_on_hopper(const gemm_call& call, const device_properties& gp
                                                        : std::min<std::size_t>(tiles, side_by_side) * tile.cluster);
     made.block.x = tile.threads;
     made.shared_bytes = tile.shared_bytes;
+    made.early_start = true;
     made.closure = &closure;
     made.closure_bytes = sizeof(closure);
     return made;

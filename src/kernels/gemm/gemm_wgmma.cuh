@@ -3,7 +3,10 @@
 //
 // One warpgroup fills a ring of stages in shared memory, 128 bytes of the inner dimension each, by the copy engine; the
 // others multiply, 64 rows of the tile each. The blocks of a cluster take tiles one below the other, and each brings
-// its share of the columns' operand for all. While the last tile is stored, the ring fills for the next.
+// its share of the columns' operand for all. While the last tile is stored, the ring fills for the next. Or the blocks
+// of a cluster have parts of the inner dimension of one tile, and each brings the sums of some columns together.
+//
+// The kernel may start before those before it have ended: it waits before it reads a or bias, or writes.
 //
 // Shared memory: stages (rows of a, then those of b), 16 KiB to store from for each multiplying warpgroup, barriers.
 // All swizzled by the tensor maps, so that neither side has bank conflicts.
@@ -15,6 +18,7 @@
 #include "kernels/gemm/gemm_wgmma_call.hpp"
 #include "kernels/tensor_cores/warpgroup.cuh"
 #include "kernels/tensor_cores/wgmma.cuh"
+#include "sluice/base/kernel.hpp"
 #include "sluice/kernels/mbarrier.hpp"
 
 namespace sluice::kernels {
@@ -35,8 +39,11 @@ struct gemm_tile {
     static constexpr int box_bytes = rows_of_group * pitch;  // what is stored at a time
     static constexpr int boxes = 2;                          // of a warpgroup, in flight
     static constexpr int barriers = stages * stage_bytes + groups * boxes * box_bytes;
-    static constexpr int sums_bytes = Rows * Columns * 4;
-    static_assert((Parts - 1) * sums_bytes <= stages * stage_bytes, "sums of parts go where the stages were");
+    static constexpr int blocks_of_part = Columns / 8 / Parts;  // of 8 columns, whose sums a block brings together
+    static constexpr int row_bytes = groups * threads_of_group * 16;  // of such a block
+    static_assert(Columns % (8 * Parts) == 0);
+    static_assert((Parts - 1) * blocks_of_part * row_bytes <= stages * stage_bytes,
+                  "sums of parts go where the stages were");
     static constexpr int shared_bytes = barriers + 2 * stages * static_cast<int>(sizeof(mbarrier));
 };
 
@@ -79,31 +86,81 @@ __device__ inline void load_bias(float (&bias)[Blocks][2], const void* from, uns
     }
 }
 
-// The first block of the cluster gets the sums of all: d there. All threads of all blocks that multiply call it, and
-// those that fill call cluster_barrier() twice.
+// Each block of the cluster gets the sums of all for its share of the columns. All threads of all blocks that multiply
+// call it, and those that fill call cluster_barrier() twice.
 template <typename Tile, int Blocks>
-__device__ inline void add_up_parts(float (&d)[Blocks][4], unsigned char* stages, unsigned part) {
+__device__ inline void add_up_parts(float (&own)[Tile::blocks_of_part][4], const float (&d)[Blocks][4],
+                                    unsigned char* stages, unsigned part) {
+    constexpr int share = Tile::blocks_of_part;
     const unsigned place = threadIdx.x * 16;
-    constexpr unsigned row_bytes = Tile::groups * threads_of_group * 16;
+    // Those of other parts are in their order.
+    const auto place_of = [&](unsigned from, unsigned at) {
+        return (from < at ? from : from - 1) * (share * Tile::row_bytes) + place;
+    };
     __syncwarp();
-    cluster_barrier();  // the first block's stages have been read
-    if (part != 0) {
-        const std::uint32_t there = address_in_block(stages, 0) + (part - 1) * Tile::sums_bytes + place;
+    cluster_barrier();  // all stages have been read
 #pragma unroll
-        for (int block = 0; block < Blocks; ++block) store_there(there + block * row_bytes, d[block]);
+    for (unsigned other = 0; other < Tile::parts; ++other) {
+        if (other == part) continue;
+        const std::uint32_t there = address_in_block(stages, other) + place_of(part, other);
+#pragma unroll
+        for (int block = 0; block < share; ++block)
+            store_there(there + block * Tile::row_bytes, d[other * share + block]);
     }
     cluster_barrier();
-    if (part != 0) return;
 #pragma unroll
-    for (int other = 0; other < Tile::parts - 1; ++other) {
+    for (int block = 0; block < share; ++block) {
+#pragma unroll
+        for (float& each : own[block]) each = 0;
+    }
+    // In the order of the parts: the sums have the same bits wherever they are brought together.
+#pragma unroll
+    for (unsigned from = 0; from < Tile::parts; ++from) {
+#pragma unroll
+        for (int block = 0; block < share; ++block) {
+            if (from == part) {
+#pragma unroll
+                for (int i = 0; i < 4; ++i) own[block][i] += d[from * share + block][i];
+                continue;
+            }
+            const auto four = *reinterpret_cast<const float4*>(stages + place_of(from, part) + block * Tile::row_bytes);
+            own[block][0] += four.x;
+            own[block][1] += four.y;
+            own[block][2] += four.z;
+            own[block][3] += four.w;
+        }
+    }
+}
+
+// Bias, activation and the way to memory of a few columns, two neighbours of a row at a time. (Their number is even:
+// see gemm_fits_hopper.)
+template <typename T, int Blocks>
+__device__ inline void finish_part(float (&d)[Blocks][4], const gemm_wgmma_call& all, unsigned row, unsigned column) {
+    if (all.bias != nullptr) {
+        float bias[Blocks][2];
+        load_bias<T>(bias, all.bias, column, all.columns);
 #pragma unroll
         for (int block = 0; block < Blocks; ++block) {
-            const auto four =
-                *reinterpret_cast<const float4*>(stages + other * Tile::sums_bytes + block * row_bytes + place);
-            d[block][0] += four.x;
-            d[block][1] += four.y;
-            d[block][2] += four.z;
-            d[block][3] += four.w;
+#pragma unroll
+            for (int i = 0; i < 4; ++i) d[block][i] += bias[block][i % 2];
+        }
+    }
+    activate_sums(d, all.after);
+    T* const to = static_cast<T*>(all.to);
+#pragma unroll
+    for (int block = 0; block < Blocks; ++block) {
+        const unsigned at = column + block * 8 + threadIdx.x % 4 * 2;
+#pragma unroll
+        for (int lower = 0; lower < 2; ++lower) {
+            const unsigned of_row = row + threadIdx.x % threads_of_group / 32 * 16 + threadIdx.x % 32 / 4 + lower * 8;
+            if (of_row >= all.rows || at >= all.columns) continue;
+            T* const two = to + std::size_t{of_row} * all.columns + at;
+            if constexpr (sizeof(T) == 2) {
+                *reinterpret_cast<std::uint32_t*>(two) =
+                    rounded<T, false>(d[block][2 * lower], d[block][2 * lower + 1]);
+            } else {
+                *reinterpret_cast<float2*>(two) = {d[block][2 * lower], d[block][2 * lower + 1]};
+            }
         }
     }
 }
@@ -180,6 +237,7 @@ __global__ void __cluster_dims__(Tile::cluster* Tile::parts, 1, 1) __launch_boun
     auto* const filled = reinterpret_cast<mbarrier*>(shared + Tile::barriers);
     mbarrier* const emptied = filled + stages;
 
+    dependency_trigger();
     const unsigned block = cluster > 1 ? block_in_cluster() : 0;
     if (threadIdx.x == 0) {
         for (int stage = 0; stage < stages; ++stage) {
@@ -209,36 +267,49 @@ __global__ void __cluster_dims__(Tile::cluster* Tile::parts, 1, 1) __launch_boun
         if constexpr (moves_registers) give_up_registers<40>();
         if (threadIdx.x % threads_of_group == 0) {
             ring_place<stages> at;
+            const auto fill_b = [&](mbarrier& arrival, unsigned char* b, int column, int k) {
+                if constexpr (AlongColumns) {
+                    constexpr int columns_of_box = Tile::pitch / sizeof(T), box_bytes = inner_of_stage * Tile::pitch;
+                    constexpr int boxes = Tile::columns / columns_of_box / cluster;
+#pragma unroll
+                    for (int i = 0; i < boxes; ++i) {
+                        const int box = block * boxes + i, from = column + box * columns_of_box;
+                        if constexpr (cluster > 1) {
+                            arrival.copy_tile_to((1 << cluster) - 1, b + box * box_bytes, &all.b, k, from);
+                        } else {
+                            arrival.copy_tile(b + box * box_bytes, &all.b, k, from);
+                        }
+                    }
+                } else if constexpr (cluster > 1) {
+                    const int share = block * (Tile::columns / cluster);
+                    arrival.copy_tile_to((1 << cluster) - 1, b + share * Tile::pitch, &all.b, column + share, k);
+                } else {
+                    arrival.copy_tile(b, &all.b, column, k);
+                }
+            };
+            // What may be read at once.
+            const unsigned ahead = all.b_is_there ? min(rounds, static_cast<unsigned>(stages)) : 0;
+            if (ahead != 0 && first < down * across) {
+                const int column = place_of_tile(first, down, across, all.band).column * Tile::columns;
+                for (unsigned round = 0; round < ahead; ++round) {
+                    filled[round].arrive_expecting(Tile::stage_bytes);
+                    fill_b(filled[round], shared + round * Tile::stage_bytes + Tile::a_bytes, column,
+                           (first_round + round) * inner_of_stage);
+                }
+            }
+            dependency_wait();
             for (unsigned tile = first; tile < down * across; tile += stride) {
                 const gemm_place place = place_of_tile(tile, down, across, all.band);
                 const int row = (place.row * cluster + block) * Tile::rows, column = place.column * Tile::columns;
                 for (unsigned round = 0; round < rounds; ++round, at.advance()) {
                     emptied[at.stage].wait(at.parity ^ 1);  // the first turn finds all stages empty
                     mbarrier& arrival = filled[at.stage];
-                    arrival.arrive_expecting(Tile::stage_bytes);
+                    const bool has_b = tile == first && round < ahead;
+                    if (!has_b) arrival.arrive_expecting(Tile::stage_bytes);
                     unsigned char* const a = shared + at.stage * Tile::stage_bytes;
-                    unsigned char* b = a + Tile::a_bytes;
                     const int k = (first_round + round) * inner_of_stage;
                     arrival.copy_tile(a, &all.a, row, k);
-                    if constexpr (AlongColumns) {
-                        constexpr int columns_of_box = Tile::pitch / sizeof(T),
-                                      box_bytes = inner_of_stage * Tile::pitch;
-                        constexpr int boxes = Tile::columns / columns_of_box / cluster;
-#pragma unroll
-                        for (int i = 0; i < boxes; ++i) {
-                            const int box = block * boxes + i, from = column + box * columns_of_box;
-                            if constexpr (cluster > 1) {
-                                arrival.copy_tile_to((1 << cluster) - 1, b + box * box_bytes, &all.b, k, from);
-                            } else {
-                                arrival.copy_tile(b + box * box_bytes, &all.b, k, from);
-                            }
-                        }
-                    } else if constexpr (cluster > 1) {
-                        const int share = block * (Tile::columns / cluster);
-                        arrival.copy_tile_to((1 << cluster) - 1, b + share * Tile::pitch, &all.b, column + share, k);
-                    } else {
-                        arrival.copy_tile(b, &all.b, column, k);
-                    }
+                    if (!has_b) fill_b(arrival, a + Tile::a_bytes, column, k);
                 }
             }
         }
@@ -249,6 +320,7 @@ __global__ void __cluster_dims__(Tile::cluster* Tile::parts, 1, 1) __launch_boun
         }
     } else {
         if constexpr (moves_registers) take_registers<232>();
+        dependency_wait();  // the results go where kernels before this one may still read
         constexpr unsigned steps = 4, a_step = 32 / 16, b_step = (AlongColumns ? 16 * Tile::pitch : 32) / 16;
         const std::uint64_t first_a = swizzled_operand(shared + group * Tile::box_bytes);
         const std::uint64_t first_b =
@@ -289,11 +361,13 @@ __global__ void __cluster_dims__(Tile::cluster* Tile::parts, 1, 1) __launch_boun
             wgmma_wait<0>();
             wgmma_hold(d);
             if constexpr (parts > 1) {
-                add_up_parts<Tile>(d, shared, part);
-                if (part != 0) break;
-            } else {
-                release(before);
+                float own[Tile::blocks_of_part][4];
+                add_up_parts<Tile>(own, d, shared, part);
+                finish_part<T>(own, all, place.row * Tile::rows + group * rows_of_group,
+                               place.column * Tile::columns + part * (Tile::blocks_of_part * 8));
+                break;  // (a block has a part of one tile)
             }
+            release(before);
             finish_tile<T, Tile>(d, all, boxes, (place.row * cluster + block) * Tile::rows + group * rows_of_group,
                                  place.column * Tile::columns, group);
         }

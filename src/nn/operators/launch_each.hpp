@@ -77,8 +77,15 @@ void each_on_host(const void* erased) {
 #if defined(__CUDACC__)
 inline constexpr unsigned each_threads = 256;
 
+// A kernel that starts early: the kernels after it may do so too, and its blocks are there when those before it end.
+__device__ inline void start_in_turn() {
+    dependency_trigger();
+    dependency_wait();
+}
+
 template <typename Kernel>
 __global__ void __launch_bounds__(each_threads) each_on_device(const __grid_constant__ each_closure<Kernel> all) {
+    start_in_turn();
     const std::size_t step = std::size_t{gridDim.x} * each_threads;
     for (std::size_t i = std::size_t{blockIdx.x} * each_threads + threadIdx.x; i < all.count; i += step) all.kernel(i);
 }
@@ -94,6 +101,7 @@ void each(const node_call& in, std::size_t count, const Kernel& kernel, std::ini
     launch_command command;
 #if defined(__CUDACC__)
     command.device_function = reinterpret_cast<const void*>(&each_on_device<Kernel>);
+    command.early_start = true;
     command.block = {each_threads, 1, 1};
     command.grid.x = static_cast<unsigned>(std::min<std::size_t>((count + each_threads - 1) / each_threads, 1u << 20));
 #endif

@@ -110,6 +110,7 @@ struct thread_team {
 
 template <typename Team, typename Kernel>
 __global__ void __launch_bounds__(row_threads) each_row_on_device(const __grid_constant__ row_closure<Kernel> all) {
+    start_in_turn();
     const std::size_t of_block = blockDim.x / Team::size();
     const std::size_t step = std::size_t{gridDim.x} * of_block;
     for (std::size_t row = blockIdx.x * of_block + threadIdx.x / Team::size(); row < all.rows; row += step)
@@ -131,6 +132,7 @@ void each_row(const node_call& in, std::size_t rows, std::size_t width, unsigned
         team == 1    ? reinterpret_cast<const void*>(&each_row_on_device<one_thread, Kernel>)
         : team == 32 ? reinterpret_cast<const void*>(&each_row_on_device<thread_team<32>, Kernel>)
                      : reinterpret_cast<const void*>(&each_row_on_device<thread_team<row_threads>, Kernel>);
+    command.early_start = true;
     const unsigned threads = threads_of_block(rows, team);
     command.block = {threads, 1, 1};
     const std::size_t of_block = threads / team;
