@@ -58,7 +58,7 @@ bool library_will_do(const gemm_call& call, bool fits_hopper) noexcept {
 }
 
 // Products of 16-bit elements with a tile of 64 x 64 for each multiprocessor at most. There ours were as fast as
-// cuBLASLt's or faster (bench/results, gemm_variant, 1 to 197 rows), and in graphs they start early.
+// cuBLASLt's or faster (bench/results/2026-11-28-h200-few-rows), and in graphs they start early.
 bool is_one_wave(const gemm_problem& of, const device_properties& gpu) {
     constexpr std::size_t side = 64;
     if (of.type != gemm_type::f16 && of.type != gemm_type::bf16) return false;
