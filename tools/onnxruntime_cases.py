@@ -164,6 +164,37 @@ def dynamic_lstm(case):
     case.outputs = [(n, TensorProto.FLOAT) for n in ("y", "h", "c")]
 
 
+def lstm_states(case):
+    """Backwards, from given states, with peepholes and unsigned weights whose columns have scales of their own."""
+    steps, rows, inputs, hidden = 9, 3, 21, 18
+    columns = 4 * hidden
+    names = [case.give("x", case.real(steps, rows, inputs)),
+             case.hold("w", case.integer(np.uint8, 1, inputs, columns)),
+             case.hold("r", case.integer(np.uint8, 1, hidden, columns)), case.hold("b", case.real(1, 2 * columns)), "",
+             case.give("h0", case.real(1, rows, hidden)), case.give("c0", case.real(1, rows, hidden)),
+             case.hold("p", case.real(1, 3 * hidden))]
+    for each in ("w", "r"):
+        names += [case.hold(each + "_scale", case.rng.uniform(0.001, 0.002, [1, columns]).astype(np.float32)),
+                  case.hold(each + "_zero", np.full([1, columns], 128, np.uint8))]
+    case.node("DynamicQuantizeLSTM", names, ["y", "h", "c"], hidden_size=hidden, direction="reverse", clip=2.0)
+    case.outputs = [(n, TensorProto.FLOAT) for n in ("y", "h", "c")]
+
+
+def lstm_lengths(case):
+    """Both ways, sequences of several lengths, weights whose zero point takes some out of signed bytes."""
+    steps, rows, inputs, hidden = 8, 6, 13, 20
+    columns = 4 * hidden
+    names = [case.give("x", case.real(steps, rows, inputs)),
+             case.hold("w", case.integer(np.int8, 2, inputs, columns)),
+             case.hold("r", case.integer(np.int8, 2, hidden, columns)), "",
+             case.give("lengths", np.array([8, 0, 3, 7, 1, 8], np.int32)), "", "", ""]
+    for each in ("w", "r"):
+        names += [case.hold(each + "_scale", np.array([0.002, 0.0015], np.float32)),
+                  case.hold(each + "_zero", np.array([3, 3], np.int8))]
+    case.node("DynamicQuantizeLSTM", names, ["y", "h", "c"], hidden_size=hidden, direction="bidirectional")
+    case.outputs = [(n, TensorProto.FLOAT) for n in ("y", "h", "c")]
+
+
 def activation(op, bias=None, **attributes):
     def write(case):
         shape = [case.length(1, 3), case.length(1, 9), case.length(1, 40)]
@@ -271,6 +302,8 @@ CASES = {
     "simplified_norm": simplified_norm,
     "skip_norm": skip_norm("SkipLayerNormalization"),
     "skip_simplified_norm": skip_norm("SkipSimplifiedLayerNormalization"),
+    "dynamic_lstm_lengths": lstm_lengths,
+    "dynamic_lstm_states": lstm_states,
 }
 
 
@@ -279,6 +312,7 @@ def write(folder, name, number, rng):
     CASES[name](case)
     options = onnxruntime.SessionOptions()
     options.log_severity_level = 3
+    options.intra_op_num_threads = 1  # several threads quantize the states of DynamicQuantizeLSTM each for themselves
     session = onnxruntime.InferenceSession(case.model().SerializeToString(), options)
     expected = session.run(None, case.inputs)
     extra = [numpy_helper.from_array(v, "given:" + n) for n, v in case.inputs.items()]

@@ -36,7 +36,8 @@ void expect_no_write_outside(const recurrent_form& form, bool is_packed) {
     const std::vector<float> of_inputs(form.directions * gates * form.hidden * form.inputs, 0.01f),
         of_state(form.directions * gates * form.hidden * form.hidden, 0.01f),
         x(form.steps * form.batch * form.inputs, 0.5f);
-    guarded_memory image(recurrent_image_floats(form)), scratch(recurrent_scratch_floats(form, is_packed)),
+    guarded_memory image(recurrent_image_floats(form)),
+        scratch(recurrent_scratch_floats(form, is_packed ? recurrent_image::floats : recurrent_image::none)),
         y(form.steps * states), last_h(states), last_c(states);
     recurrent_call call{};
     call.form = form;

@@ -38,7 +38,7 @@ int integer_at(const any_tensor& x, std::size_t i) {
 }
 
 // An integer may be the next one where a number is as good as between two; of QLinearSoftmax, which ONNX Runtime
-// computes by a table of integers, any. ONNX Runtime quantizes the states of DynamicQuantizeLSTM, Sluice does not.
+// computes by a table of integers, any.
 void expect_close(const any_tensor& made, const any_tensor& expected, float tolerance, bool has_table) {
     ASSERT_EQ(made.type(), expected.type());
     ASSERT_EQ(made.shape(), expected.shape());
@@ -67,14 +67,15 @@ TEST(onnxruntime_cases, give_what_onnxruntime_gives) {
             inputs.push_back(any_tensor(from.body.constants.at("given:" + each.name)));
         const std::vector<any_tensor> made = sync(sync(make_network(from), on).run(inputs), on);
         const std::string name = path.filename().string();
-        const float tolerance = name.starts_with("dynamic_lstm") ? 3e-2f : 2e-5f;
+        // A state that is as good as between two integers may become the other one.
+        const float tolerance = name.starts_with("dynamic_lstm") ? 1e-3f : 2e-5f;
         for (std::size_t i = 0; i < made.size(); ++i) {
             const any_tensor expected(from.body.constants.at("expected:" + from.body.outputs[i].name));
             expect_close(made[i], expected, tolerance, name.starts_with("qlinear_softmax"));
         }
         ++tried;
     }
-    EXPECT_GE(tried, 23u);
+    EXPECT_GE(tried, 25u);
 }
 
 // What a function does not know is refused when the file is read, by name.

@@ -38,7 +38,22 @@ struct recurrent_division {
     std::size_t parts;      // of a direction
     std::size_t sequences;  // of a block, at most
 };
-recurrent_division division_of(const recurrent_form& form) noexcept {
+// Products of 8-bit integers that take as long as one of f32, and so do their weights.
+constexpr std::size_t integers_of_product = 4;
+
+// With weights of 8 bits, states of all sequences are quantized together: a direction is one block.
+recurrent_division division_of_integers(const recurrent_form& form) noexcept {
+    const std::size_t weights = weights_of_state(form) / integers_of_product;
+    if (form.directions == 1 || weights >= too_many_weights) {
+        const std::size_t by_units = std::bit_floor(sluice::detail::parts_for(
+            std::max(form.batch, products_of_far_weight) * weights, products_of_part, panels_of(form.hidden)));
+        if (by_units > 1) return {false, by_units, form.batch};
+    }
+    return {true, 1, form.batch};
+}
+
+recurrent_division division_of(const recurrent_form& form, bool has_integers) noexcept {
+    if (has_integers) return division_of_integers(form);
     const std::size_t weights = weights_of_state(form), work = form.batch * products_of_sequence(form);
     const auto parts_of = [&](std::size_t least) {
         return std::bit_floor(sluice::detail::parts_for(work, products_of_long_part, form.batch / least));
@@ -55,10 +70,12 @@ recurrent_division division_of(const recurrent_form& form) noexcept {
     return {true, parts, (form.batch + parts - 1) / parts};
 }
 
-sluice::detail::team_wakes wakes_of(const recurrent_form& form) {
-    return form.batch * form.directions * products_of_sequence(form) < products_of_wake_up
-               ? sluice::detail::team_wakes::now_and_then
-               : sluice::detail::team_wakes::always;
+sluice::detail::team_wakes wakes_of(const recurrent_call& call) {
+    const recurrent_form& form = call.form;
+    const std::size_t products = form.batch * form.directions * products_of_sequence(form) /
+                                 (call.integers != nullptr ? integers_of_product : 1);
+    return products < products_of_wake_up ? sluice::detail::team_wakes::now_and_then
+                                          : sluice::detail::team_wakes::always;
 }
 
 // The weights are packed first: a part is a panel of units of a direction.
@@ -68,13 +85,17 @@ public:
         : call_(call),
           how_(how),
           of_block_(recurrent_block::scratch_floats(call.form, how.sequences)),
-          image_(call.image != nullptr ? call.image : call.scratch),
-          scratch_(call.image != nullptr ? call.scratch : call.scratch + recurrent_image_floats(call.form)) {}
+          image_(call.integers != nullptr ? nullptr
+                 : call.image != nullptr  ? call.image
+                                          : call.scratch),
+          scratch_(is_packed() ? call.scratch : call.scratch + recurrent_image_floats(call.form)),
+          of_x_(call.integers != nullptr ? quantity_of_inputs(call) : row_quantity{}) {}
 
-    std::size_t first() const noexcept { return call_.image != nullptr ? 1 : 0; }
+    std::size_t first() const noexcept { return is_packed() ? 1 : 0; }
 
 protected:
     ~packed_first() = default;
+    bool is_packed() const noexcept { return call_.image != nullptr || call_.integers != nullptr; }
     std::size_t panels() const noexcept { return panels_of(call_.form.hidden); }
     std::size_t parts_of_packing() const noexcept {
         return std::min<std::size_t>(call_.form.directions * panels(), 32);
@@ -86,7 +107,7 @@ protected:
     }
     recurrent_block block(std::size_t direction, std::size_t first, std::size_t sequences,
                           std::size_t place) const noexcept {
-        return {call_, image_, direction, first, sequences, scratch_ + place * of_block_};
+        return {call_, image_, of_x_, direction, first, sequences, scratch_ + place * of_block_};
     }
 
     const recurrent_call& call_;
@@ -96,6 +117,7 @@ private:
     const std::size_t of_block_;
     const float* const image_;
     float* const scratch_;
+    const row_quantity of_x_;
 };
 
 // Each part takes some sequences of a direction through all steps.
@@ -167,21 +189,21 @@ private:
 
 }  // namespace
 
-std::size_t recurrent_scratch_floats(const recurrent_form& form, bool is_packed) noexcept {
-    const recurrent_division how = division_of(form);
+std::size_t recurrent_scratch_floats(const recurrent_form& form, recurrent_image image) noexcept {
+    const recurrent_division how = division_of(form, image == recurrent_image::integers);
     const std::size_t blocks = form.directions * (how.by_sequences ? how.parts : 1);
     return blocks * recurrent_block::scratch_floats(form, how.sequences) +
-           (is_packed ? 0 : recurrent_image_floats(form));
+           (image == recurrent_image::none ? recurrent_image_floats(form) : 0);
 }
 
 void recurrent_on_cpu(const recurrent_call& call) {
-    const recurrent_division how = division_of(call.form);
+    const recurrent_division how = division_of(call.form, call.integers != nullptr);
     if (how.by_sequences) {
         const shared_sequences work(call, how);
-        sluice::detail::run_phases(work, work.first(), shared_sequences::end, wakes_of(call.form));
+        sluice::detail::run_phases(work, work.first(), shared_sequences::end, wakes_of(call));
     } else {
         const shared_units work(call, how);
-        sluice::detail::run_phases(work, work.first(), work.end(), wakes_of(call.form));
+        sluice::detail::run_phases(work, work.first(), work.end(), wakes_of(call));
     }
 }
 

@@ -11,11 +11,18 @@
 //     the weights of inputs, [panels][gates][inputs][16], and their biases, [panels][gates][16]
 //     those of the state likewise; of a GRU whose reset comes first, the hidden gate's after those of the others
 //     of an LSTM the peepholes of input, output and forget, [3][panels][16]
+//
+// An LSTM may have weights of 8 bits, as DynamicQuantizeLSTM has: its inputs are then quantized to 8 bits, all of them
+// together, and its states before each step, those of a direction together (quantity_of in rounded_layers.hpp). Sums
+// are exact integers, the rest is f32. Inputs after the longest sequence and the states of sequences that ended before
+// the last step do not count. The image of a direction (recurrent_integer_layout): the weights of inputs and of the
+// state, each an integer_image of one layer whose columns are [panels][gates][16]; and the peepholes as above.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
 #include <type_traits>
+#include <vector>
 
 #include "kernels/recurrent/recurrent_activation.hpp"
 #include "kernels/recurrent/recurrent_kind.hpp"
@@ -38,6 +45,15 @@ struct recurrent_weights {
 std::size_t recurrent_image_floats(const recurrent_form& form) noexcept;
 void pack_recurrent(const recurrent_form& form, const recurrent_weights& from, float* image);
 
+// Weights of 8 bits, without zero points: [directions, inputs, 4 * hidden], [directions, hidden, 4 * hidden]; the steps
+// of each column, finite, [directions, 4 * hidden]; and biases and peepholes as above.
+struct recurrent_integers {
+    std::vector<std::int8_t> of_inputs, of_state;
+    std::vector<float> input_steps, state_steps;
+    const float *biases, *peepholes;
+};
+std::vector<std::byte> recurrent_integer_image(const recurrent_form& form, const recurrent_integers& from);
+
 // A tensor of [steps, batch, inputs], [directions, batch, hidden] and the like, in that order or another.
 struct recurrent_strides {
     std::size_t of_step, of_direction, of_batch;
@@ -46,7 +62,8 @@ struct recurrent_strides {
 // A closure: trivially copyable, without padding.
 struct recurrent_call {
     recurrent_form form;
-    const float* image;  // null: `weights` are packed into scratch memory first
+    const float* image;         // null: `weights` are packed into scratch memory first
+    const std::byte* integers;  // null, or the image of an LSTM with weights of 8 bits: then there are no others
     recurrent_weights weights;
     const float *x, *initial_h, *initial_c;  // the states may be null: all are 0
     const std::int32_t* lengths;             // of the sequences, or null: all have all steps
@@ -59,7 +76,8 @@ struct recurrent_call {
 };
 static_assert(std::is_trivially_copyable_v<recurrent_call>);
 
-std::size_t recurrent_scratch_floats(const recurrent_form& form, bool is_packed) noexcept;
+enum class recurrent_image : unsigned char { none, floats, integers };
+std::size_t recurrent_scratch_floats(const recurrent_form& form, recurrent_image image) noexcept;
 void recurrent_on_cpu(const recurrent_call& call);
 
 }  // namespace sluice::kernels

@@ -2,6 +2,8 @@
 #include "kernels/recurrent/recurrent_block.hpp"
 
 #include <algorithm>
+#include <array>
+#include <cstring>
 #include <vector>
 
 namespace sluice::kernels {
@@ -13,6 +15,59 @@ constexpr std::size_t rows_at_once = rows_of_cpu_block;
 bool resets_first(const recurrent_form& form) { return form.kind == recurrent_kind::gru_reset_first; }
 
 std::size_t padded_units(const recurrent_form& form) { return panels_of(form.hidden) * panel_columns; }
+
+std::size_t length_of(const recurrent_call& call, std::size_t sequence) {
+    if (call.lengths == nullptr) return call.form.steps;
+    const std::int64_t given = call.lengths[sequence];
+    return given < 0 ? 0 : std::min(static_cast<std::size_t>(given), call.form.steps);
+}
+std::size_t longest_of(const recurrent_call& call) {
+    std::size_t longest = 0;
+    for (std::size_t s = 0; s < call.form.batch; ++s) longest = std::max(longest, length_of(call, s));
+    return longest;
+}
+
+// A row has few numbers for a kernel with tiles.
+const rounded_kernel& integer_kernel() {
+    static const rounded_kernel& best = *std::ranges::find_if(
+        rounded_kernels(rounded_type::int8), [](const rounded_kernel& each) { return !each.has_tiles; });
+    return best;
+}
+std::size_t bytes_of_row(std::size_t inner) { return padded_inputs(rounded_type::int8, inner); }
+
+// Rows of bytes with one quantity, times some panels of a layer.
+struct integer_rows {
+    const std::byte* rows;
+    std::size_t inner, count;
+    row_quantity quantity;
+    const std::byte* layer;
+    rounded_layer_places places;
+    panel_range panels;
+    float* out;  // of the layer's first column
+    std::size_t out_stride;
+};
+void multiply_integers(const integer_rows& of) {
+    const std::size_t row_bytes = bytes_of_row(of.inner), column = of.panels.first * rounded_panel;
+    std::array<row_quantity, rounded_block> quantities;
+    quantities.fill(of.quantity);
+    for (std::size_t row = 0; row < of.count; row += rounded_block) {
+        integer_kernel().multiply({
+            .rows = of.rows + row * row_bytes,
+            .row_bytes = row_bytes,
+            .count = std::min(rounded_block, of.count - row),
+            .weights = of.layer + column * row_bytes,
+            .groups = row_bytes / group_of(rounded_type::int8),
+            .panels = of.panels.last - of.panels.first,
+            .biases = reinterpret_cast<const float*>(of.layer + of.places.biases) + column,
+            .steps = reinterpret_cast<const float*>(of.layer + of.places.steps) + column,
+            .column_sums = reinterpret_cast<const std::int32_t*>(of.layer + of.places.column_sums) + column,
+            .quantities = quantities.data(),
+            .after = activation::none,
+            .out = of.out + row * of.out_stride + column,
+            .out_stride = of.out_stride,
+        });
+    }
+}
 
 }  // namespace
 
@@ -43,11 +98,33 @@ std::size_t recurrent_block::scratch_floats(const recurrent_form& form, std::siz
            sequences * (cpu_stride(recurrent_layout(form).gates_of_state * units) + 6 * state) + 4 * units;
 }
 
-recurrent_block::recurrent_block(const recurrent_call& call, const float* image, std::size_t direction,
-                                 std::size_t first_sequence, std::size_t sequences, float* scratch) noexcept
+row_quantity quantity_of_inputs(const recurrent_call& call) noexcept {
+    number_range range;
+    integer_kernel().widen(range, call.x, longest_of(call) * call.form.batch * call.form.inputs);
+    return quantity_of(range);
+}
+
+namespace {
+
+const float* peepholes_of(const recurrent_call& call, const float* image, const std::byte* integers) {
+    if (call.has_peepholes == 0) return nullptr;
+    if (integers == nullptr) return image + recurrent_layout(call.form).peepholes;
+    return reinterpret_cast<const float*>(integers + recurrent_integer_layout(call.form).peepholes);
+}
+
+}  // namespace
+
+recurrent_block::recurrent_block(const recurrent_call& call, const float* image, row_quantity of_x,
+                                 std::size_t direction, std::size_t first_sequence, std::size_t sequences,
+                                 float* scratch) noexcept
     : call_(call),
       layout_(call.form),
-      image_(image + direction * layout_.floats),
+      image_(image != nullptr ? image + direction * layout_.floats : nullptr),
+      integers_(call.integers != nullptr
+                    ? call.integers + direction * aligned_bytes(recurrent_integer_layout(call.form).bytes)
+                    : nullptr),
+      of_x_(of_x),
+      peepholes_(peepholes_of(call, image_, integers_)),
       direction_(direction),
       first_(first_sequence),
       sequences_(sequences),
@@ -75,16 +152,44 @@ recurrent_block::recurrent_block(const recurrent_call& call, const float* image,
 }
 
 recurrent_block::turn recurrent_block::turn_of(std::size_t sequence, std::size_t step) const noexcept {
-    std::size_t length = call_.form.steps;
-    if (call_.lengths != nullptr) {
-        const std::int64_t given = call_.lengths[first_ + sequence];
-        length = given < 0 ? 0 : std::min(static_cast<std::size_t>(given), length);
-    }
+    const std::size_t length = length_of(call_, first_ + sequence);
     const bool is_over = step >= length, is_reversed = (call_.reversed >> direction_ & 1) != 0;
     return {!is_over && is_reversed ? length - 1 - step : step, is_over};
 }
 
+// What no sequence reads is 0.
+void recurrent_block::quantize_inputs(std::size_t first) const noexcept {
+    const std::size_t last = std::min(first + at_once_, call_.form.steps), inputs = call_.form.inputs;
+    const std::size_t row_bytes = bytes_of_row(inputs);
+    auto* to = reinterpret_cast<std::byte*>(x_);
+    for (std::size_t t = first; t < last; ++t) {
+        for (std::size_t s = 0; s < sequences_; ++s, to += row_bytes) {
+            const turn at = turn_of(s, t);
+            std::memset(to, 0, row_bytes);
+            if (at.is_over) continue;
+            const float* const from =
+                call_.x + at.position * call_.x_strides.of_step + (first_ + s) * call_.x_strides.of_batch;
+            integer_kernel().quantize(from, inputs, of_x_, to);
+        }
+    }
+}
+
+row_quantity recurrent_block::quantize_states(std::size_t step, std::byte* to) const noexcept {
+    const std::size_t hidden = call_.form.hidden, row_bytes = bytes_of_row(hidden);
+    const auto counts = [&](std::size_t s) { return step == 0 || !turn_of(s, step - 1).is_over; };
+    number_range range;
+    for (std::size_t s = 0; s < sequences_; ++s)
+        if (counts(s)) integer_kernel().widen(range, h_before(step) + s * state_, hidden);
+    const row_quantity made = quantity_of(range);
+    for (std::size_t s = 0; s < sequences_; ++s, to += row_bytes) {
+        std::memset(to, 0, row_bytes);
+        if (counts(s)) integer_kernel().quantize(h_before(step) + s * state_, hidden, made, to);
+    }
+    return made;
+}
+
 void recurrent_block::gather(std::size_t first) const noexcept {
+    if (integers_ != nullptr) return quantize_inputs(first);
     const std::size_t last = std::min(first + at_once_, call_.form.steps);
     float* to = x_;
     for (std::size_t t = first; t < last; ++t) {
@@ -98,17 +203,29 @@ void recurrent_block::gather(std::size_t first) const noexcept {
 
 void recurrent_block::multiply_inputs(std::size_t first, const panel_range& of) const noexcept {
     const std::size_t steps = std::min(at_once_, call_.form.steps - first);
-    best_cpu_loops().panels({.x = x_,
-                             .x_stride = call_.form.inputs,
-                             .rows = steps * sequences_,
-                             .image = image_,
-                             .in = call_.form.inputs,
-                             .columns = gates_ * units_,
-                             .after = activation::none,
-                             .out = of_inputs_,
-                             .out_stride = input_products_,
-                             .first_panel = of.first * gates_,
-                             .last_panel = of.last * gates_});
+    if (integers_ != nullptr) {
+        multiply_integers({.rows = reinterpret_cast<const std::byte*>(x_),
+                           .inner = call_.form.inputs,
+                           .count = steps * sequences_,
+                           .quantity = of_x_,
+                           .layer = integers_,
+                           .places = recurrent_integer_layout(call_.form).of_inputs,
+                           .panels = {of.first * gates_, of.last * gates_},
+                           .out = of_inputs_,
+                           .out_stride = input_products_});
+    } else {
+        best_cpu_loops().panels({.x = x_,
+                                 .x_stride = call_.form.inputs,
+                                 .rows = steps * sequences_,
+                                 .image = image_,
+                                 .in = call_.form.inputs,
+                                 .columns = gates_ * units_,
+                                 .after = activation::none,
+                                 .out = of_inputs_,
+                                 .out_stride = input_products_,
+                                 .first_panel = of.first * gates_,
+                                 .last_panel = of.last * gates_});
+    }
     if (first != 0) return;
     const std::size_t begin = of.first * panel_columns, end = of.last * panel_columns;
     const std::size_t given = std::min(end, call_.form.hidden);
@@ -141,6 +258,23 @@ void recurrent_block::multiply_state(const float* x, bool is_zero, const float* 
                              .last_panel = of.last * gates});
 }
 
+// Every part of a step quantizes all states: that is little next to the product.
+void recurrent_block::multiply_integer_state(std::size_t step, const panel_range& of) const noexcept {
+    const recurrent_integer_layout layout(call_.form);
+    thread_local aligned_memory states;
+    states.grow(sequences_ * bytes_of_row(call_.form.hidden));
+    const row_quantity quantity = quantize_states(step, states.data());
+    multiply_integers({.rows = states.data(),
+                       .inner = call_.form.hidden,
+                       .count = sequences_,
+                       .quantity = quantity,
+                       .layer = integers_ + layout.state,
+                       .places = layout.of_state,
+                       .panels = {of.first * gates_, of.last * gates_},
+                       .out = of_state_,
+                       .out_stride = state_products_});
+}
+
 unit_row recurrent_block::row_of(std::size_t s, std::size_t step, const panel_range& of) const noexcept {
     return {.of_inputs = of_inputs_ + (step % at_once_ * sequences_ + s) * input_products_,
             .of_state = of_state_ + s * state_products_,
@@ -150,7 +284,7 @@ unit_row recurrent_block::row_of(std::size_t s, std::size_t step, const panel_ra
             .c = c_ + s * state_,
             .update = update_ + s * state_,
             .reset_h = reset_h_ + s * state_,
-            .peepholes = call_.has_peepholes != 0 ? image_ + layout_.peepholes : nullptr,
+            .peepholes = peepholes_,
             .peepholes_of_gate = units_,
             .activations = call_.activations[direction_],
             .is_coupled = call_.is_coupled != 0,
@@ -186,6 +320,9 @@ void recurrent_block::run_units(recurrent_units::function run, std::size_t step,
         const unit_row row = row_of(s, step, of);
         if (!at.is_over) {
             run(row);
+        } else if (integers_ != nullptr && step == 0) {  // a sequence without steps
+            std::fill(row.next_h + of.first * panel_columns, row.next_h + of.last * panel_columns, 0.0f);
+            std::fill(row.c + of.first * panel_columns, row.c + of.last * panel_columns, 0.0f);
         } else {  // the state stays
             const std::size_t begin = of.first * panel_columns, end = of.last * panel_columns;
             float* const to = gives_state ? row.next_h : row.reset_h;
@@ -198,8 +335,12 @@ void recurrent_block::run_units(recurrent_units::function run, std::size_t step,
 void recurrent_block::step(std::size_t step, const panel_range& of) const noexcept {
     const recurrent_units& units = best_recurrent_units();
     const bool is_zero = step == 0 && call_.initial_h == nullptr;
-    multiply_state(h_before(step), is_zero, image_ + layout_.of_state, layout_.gates_of_state, of, of_state_,
-                   state_products_);
+    if (integers_ != nullptr) {
+        multiply_integer_state(step, of);
+    } else {
+        multiply_state(h_before(step), is_zero, image_ + layout_.of_state, layout_.gates_of_state, of, of_state_,
+                       state_products_);
+    }
     switch (call_.form.kind) {
         case recurrent_kind::rnn: return run_units(units.rnn, step, of, true);
         case recurrent_kind::lstm: return run_units(units.lstm, step, of, true);

@@ -6,6 +6,7 @@
 
 #include "kernels/recurrent/recurrent_layout.hpp"
 #include "kernels/recurrent/recurrent_units.hpp"
+#include "kernels/rounded_layers/rounded_layers.hpp"
 
 namespace sluice::kernels {
 
@@ -20,8 +21,9 @@ public:
     // Of how many steps the inputs are multiplied at once.
     static std::size_t steps_at_once(const recurrent_form& form, std::size_t sequences) noexcept;
 
-    recurrent_block(const recurrent_call& call, const float* image, std::size_t direction, std::size_t first_sequence,
-                    std::size_t sequences, float* scratch) noexcept;
+    // Of a call with weights of 8 bits, `image` is null, and `of_x` says how its inputs are quantized.
+    recurrent_block(const recurrent_call& call, const float* image, row_quantity of_x, std::size_t direction,
+                    std::size_t first_sequence, std::size_t sequences, float* scratch) noexcept;
 
     // The inputs of some steps, from `first` on, are brought together.
     void gather(std::size_t first) const noexcept;
@@ -42,6 +44,10 @@ private:
     float* h_after(std::size_t step) const noexcept { return h_[(step + 1) % 2]; }
     void multiply_state(const float* x, bool is_zero, const float* image, std::size_t gates, const panel_range& of,
                         float* out, std::size_t stride) const noexcept;
+    void quantize_inputs(std::size_t first) const noexcept;
+    // The states before the step, by one quantity; rows of padded_inputs(hidden) bytes.
+    row_quantity quantize_states(std::size_t step, std::byte* to) const noexcept;
+    void multiply_integer_state(std::size_t step, const panel_range& of) const noexcept;
     unit_row row_of(std::size_t sequence, std::size_t step, const panel_range& of) const noexcept;
     void run_units(recurrent_units::function run, std::size_t step, const panel_range& of,
                    bool gives_state) const noexcept;
@@ -49,12 +55,18 @@ private:
 
     const recurrent_call& call_;
     const recurrent_layout layout_;
-    const float* const image_;  // of the direction
+    const float* const image_;         // of the direction
+    const std::byte* const integers_;  // likewise; or null
+    const row_quantity of_x_;
+    const float* const peepholes_;  // or null
     const std::size_t direction_, first_, sequences_, at_once_, gates_;
     // Strides of rows.
     const std::size_t units_, state_, input_products_, state_products_;
     float *x_, *of_inputs_, *of_state_, *of_reset_, *h_[2], *c_, *update_, *reset_h_, *unit_room_;
 };
+
+// How a call with weights of 8 bits quantizes its inputs.
+row_quantity quantity_of_inputs(const recurrent_call& call) noexcept;
 
 // The functions for this processor.
 const recurrent_units& best_recurrent_units();

@@ -6,6 +6,7 @@
 
 #include "kernels/fused_mlp/fused_mlp_cpu.hpp"
 #include "kernels/recurrent/recurrent.hpp"
+#include "kernels/rounded_layers/rounded_layers.hpp"
 
 namespace sluice::kernels {
 
@@ -21,6 +22,21 @@ struct recurrent_layout {
 
     std::size_t gates_of_state;  // whose products with the state come first
     std::size_t of_state, of_reset_state, peepholes, floats;
+};
+
+// The same of weights of 8 bits, in bytes.
+struct recurrent_integer_layout {
+    explicit recurrent_integer_layout(const recurrent_form& form)
+        : columns(gates_of(form.kind) * panels_of(form.hidden) * panel_columns),
+          of_inputs(places_of(rounded_type::int8, form.inputs, columns)),
+          of_state(places_of(rounded_type::int8, form.hidden, columns)),
+          state(of_inputs.end),
+          peepholes(state + of_state.end),
+          bytes(peepholes + 3 * panels_of(form.hidden) * panel_columns * sizeof(float)) {}
+
+    std::size_t columns;
+    rounded_layer_places of_inputs, of_state;  // from the begin of each
+    std::size_t state, peepholes, bytes;
 };
 
 // A panel of units of one direction, with all gates.

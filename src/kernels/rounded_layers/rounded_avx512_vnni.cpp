@@ -48,6 +48,14 @@ void multiply_int8(const rounded_part& part) {
 
 }  // namespace
 
-rounded_kernel rounded_avx512_vnni() { return {"AVX-512-VNNI", true, 1, &round_integer_rows, &multiply_int8}; }
+rounded_kernel rounded_avx512_vnni() {
+    return {.name = "AVX-512-VNNI",
+            .has_own_products = true,
+            .element_bytes = 1,
+            .round_rows = &round_integer_rows,
+            .multiply = &multiply_int8,
+            .widen = &widen_range,
+            .quantize = &quantize_numbers};
+}
 
 }  // namespace sluice::kernels

@@ -12,7 +12,13 @@ rounded_table rounded_baseline() {
     constexpr auto bf16 = rounded_type::bf16, f16 = rounded_type::f16;
     return {{"f32 arithmetic", false, sizeof(float), &round_float_rows<bf16>, &multiply_floats<bf16>},
             {"f32 arithmetic", false, sizeof(float), &round_float_rows<f16>, &multiply_floats<f16>},
-            {"16-bit integer products", false, 1, &round_integer_rows, &multiply_integers}};
+            {.name = "16-bit integer products",
+             .has_own_products = false,
+             .element_bytes = 1,
+             .round_rows = &round_integer_rows,
+             .multiply = &multiply_integers,
+             .widen = &widen_range,
+             .quantize = &quantize_numbers}};
 }
 
 }  // namespace sluice::kernels

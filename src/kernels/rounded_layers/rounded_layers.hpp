@@ -103,6 +103,15 @@ struct row_quantity {
     std::int32_t zero;
 };
 
+// The smallest and the largest of some numbers and 0.
+struct number_range {
+    float low = 0, high = 0;
+    bool is_finite = true;  // no NaN, no infinity
+};
+// As DynamicQuantizeLinear has it for numbers of this range: scale = (high - low) / 255, zero = round(-low / scale).
+// Numbers that are all 0 have the scale 1.
+row_quantity quantity_of(const number_range& range) noexcept;
+
 // Rows that are rounded, times some panels of a layer.
 struct rounded_part {
     const std::byte* rows;
@@ -153,6 +162,10 @@ struct rounded_kernel {
     bool has_tiles = false;  // needs rows of whole tiles
     rounded_sharing sharing = {};
     bool rounds_outputs = false;  // see rounded_part::next
+    // Of int8, for numbers that several rows have a quantity for: the range with these numbers too; and the numbers as
+    // integers, clamp(round(x / scale) + zero, 0, 255). Those whose scale is NaN are 0.
+    void (*widen)(number_range& range, const float* x, std::size_t count) = nullptr;
+    void (*quantize)(const float* x, std::size_t count, row_quantity by, std::byte* to) = nullptr;
 };
 
 // From one rounded row to the next. With tiles: zeros up to a whole tile, and an odd number of 64-byte lines, so that

@@ -219,19 +219,13 @@ void multiply_floats(const rounded_part& part) {
 // The nearest integer, halves to even, of numbers up to 2^22.
 [[gnu::always_inline]] inline float nearest_integer(float x) { return (x + 0x1.8p23f) - 0x1.8p23f; }
 
-// The smallest and the largest of the numbers and 0.
-struct number_range {
-    float low = 0, high = 0;
-    bool is_finite = true;
-
-    void add(float x) {
-        low = x < low ? x : low;
-        high = x > high ? x : high;
-        is_finite = is_finite && x - x == 0;
-    }
-};
-number_range range_of(const float* x, std::size_t count) {
-    floats low{}, high{};
+[[gnu::always_inline]] inline void add_number(number_range& to, float x) {
+    to.low = x < to.low ? x : to.low;
+    to.high = x > to.high ? x : to.high;
+    to.is_finite = to.is_finite && x - x == 0;
+}
+[[maybe_unused]] void widen_range(number_range& range, const float* x, std::size_t count) {
+    floats low = floats{} + range.low, high = floats{} + range.high;
     words largest_bits{};
     std::size_t k = 0;
     for (; k + lanes <= count; k += lanes) {
@@ -241,7 +235,6 @@ number_range range_of(const float* x, std::size_t count) {
         const words magnitude = reinterpret_cast<words>(some) & 0x7fff'ffffu;
         largest_bits = magnitude > largest_bits ? magnitude : largest_bits;
     }
-    number_range made;
     // In halves; low and high are numbers.
     float lows[lanes], highs[lanes];
     memcpy(lows, &low, sizeof(lows));
@@ -254,9 +247,36 @@ number_range range_of(const float* x, std::size_t count) {
             highs[i] = highs[i + half] > highs[i] ? highs[i + half] : highs[i];
         }
     }
-    made = {lows[0], highs[0], is_odd == 0};
-    for (; k < count; ++k) made.add(x[k]);
-    return made;
+    range = {lows[0], highs[0], range.is_finite && is_odd == 0};
+    for (; k < count; ++k) add_number(range, x[k]);
+}
+
+// The numbers as integers of a finite scale.
+[[maybe_unused]] void quantize_finite(const float* from, std::size_t count, float scale, float zero, std::uint8_t* to) {
+    std::size_t k = 0;
+    for (; k + lanes <= count; k += lanes) {
+        using bytes __attribute__((vector_size(SLUICE_LANES))) = std::uint8_t;
+        floats q = *reinterpret_cast<const loose_floats*>(from + k) / scale;
+        q = (q + 0x1.8p23f) - 0x1.8p23f + zero;
+        q = q < 0 ? floats{} : q;
+        q = q > 255 ? floats{} + 255 : q;
+        const bytes whole = __builtin_convertvector(__builtin_convertvector(q, integers), bytes);
+        memcpy(to + k, &whole, sizeof(whole));
+    }
+    for (; k < count; ++k) {
+        float q = nearest_integer(from[k] / scale) + zero;
+        q = q < 0 ? 0 : q;
+        q = q > 255 ? 255 : q;
+        to[k] = static_cast<std::uint8_t>(static_cast<std::int32_t>(q));
+    }
+}
+
+[[maybe_unused]] void quantize_numbers(const float* x, std::size_t count, row_quantity by, std::byte* to) {
+    if (by.scale != by.scale) {
+        memset(to, 0, count);
+    } else {
+        quantize_finite(x, count, by.scale, static_cast<float>(by.zero), reinterpret_cast<std::uint8_t*>(to));
+    }
 }
 
 [[maybe_unused]] void round_integer_rows(const float* x, std::size_t x_stride, std::size_t count, std::size_t in,
@@ -264,7 +284,8 @@ number_range range_of(const float* x, std::size_t count) {
     for (std::size_t r = 0; r < count; ++r) {
         const float* const from = x + r * x_stride;
         auto* const to = reinterpret_cast<std::uint8_t*>(rows) + r * padded;
-        const number_range range = range_of(from, in);
+        number_range range;
+        widen_range(range, from, in);
         const float scale = range.high / 255 - range.low / 255;  // high - low could be infinite
         if (!range.is_finite || !(scale > 0)) {
             memset(to, 0, padded);
@@ -272,22 +293,7 @@ number_range range_of(const float* x, std::size_t count) {
             continue;
         }
         const float zero = nearest_integer(-range.low / scale);
-        std::size_t k = 0;
-        for (; k + lanes <= in; k += lanes) {
-            using bytes __attribute__((vector_size(SLUICE_LANES))) = std::uint8_t;
-            floats q = *reinterpret_cast<const loose_floats*>(from + k) / scale;
-            q = (q + 0x1.8p23f) - 0x1.8p23f + zero;
-            q = q < 0 ? floats{} : q;
-            q = q > 255 ? floats{} + 255 : q;
-            const bytes whole = __builtin_convertvector(__builtin_convertvector(q, integers), bytes);
-            memcpy(to + k, &whole, sizeof(whole));
-        }
-        for (; k < in; ++k) {
-            float q = nearest_integer(from[k] / scale) + zero;
-            q = q < 0 ? 0 : q;
-            q = q > 255 ? 255 : q;
-            to[k] = static_cast<std::uint8_t>(static_cast<std::int32_t>(q));
-        }
+        quantize_finite(from, in, scale, zero, to);
         memset(to + in, 0, padded - in);
         quantities[r] = {scale, static_cast<std::int32_t>(zero)};
     }

@@ -55,6 +55,13 @@ void pack_integers(const mlp_layer& layer, const rounded_layer_places& at, std::
 
 }  // namespace
 
+row_quantity quantity_of(const number_range& range) noexcept {
+    if (!range.is_finite) return {std::numeric_limits<float>::quiet_NaN(), 0};
+    const float scale = (range.high - range.low) / 255;
+    if (!(scale > 0)) return {1, 0};
+    return {scale, static_cast<std::int32_t>(std::rint(std::clamp(-range.low / scale, 0.0f, 255.0f)))};
+}
+
 rounded_layer_places places_of(rounded_type type, std::size_t in, std::size_t out) {
     const std::size_t columns = panels_of_columns(out) * rounded_panel;
     const std::size_t of_columns = aligned_bytes(columns * sizeof(float));

@@ -4,8 +4,6 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
-#include <cstring>
-#include <memory>
 #include <span>
 #include <string>
 #include <utility>
@@ -141,58 +139,6 @@ void dynamic_matmul(expanded_node& in) {
     give_product(in, {rows[0], in.input(1), rows[2], in.input(3)}, rows[1], in.input(2), in.input(4));
 }
 
-// --- LSTM
-// -------------------------------------------------------------------------------------------------------------
-
-// [directions, inputs, columns] as LSTM has it: f32 [directions, columns, inputs].
-constant dequantized_weights(expanded_node& in, std::size_t weights, std::size_t scale, std::size_t zero) {
-    const std::array<const constant*, 3> of = {in.constant_of(in.input(weights)), in.constant_of(in.input(scale)),
-                                               in.constant_of(in.input(zero))};
-    for (const constant* const each : of)
-        if (each == nullptr) in.refuse_unsupported("has weights, scales or zero points that are not constant");
-    const auto& [w, s, z] = of;
-    const bool is_byte = w->type == io::dtype::i8 || w->type == io::dtype::u8;
-    if (!is_byte || z->type != w->type || s->type != io::dtype::f32)
-        in.refuse_unsupported("has weights, scales or zero points of other types than 8-bit integers and f32");
-    if (w->shape.size() != 3) in.refuse("has weights of other than three dimensions");
-    const std::size_t directions = w->shape[0], inputs = w->shape[1], columns = w->shape[2];
-    const auto is_fitting = [&](const constant* x) {
-        return x->elements() == directions || x->elements() == directions * columns;
-    };
-    if (!is_fitting(s) || !is_fitting(z)) in.refuse("has scales or zero points that do not fit its weights");
-    const auto integer = [&](const constant* x, std::size_t i) {
-        const char byte = (*x->bytes)[i];
-        return x->type == io::dtype::i8 ? static_cast<int>(static_cast<signed char>(byte))
-                                        : static_cast<int>(static_cast<unsigned char>(byte));
-    };
-    std::string bytes(w->elements() * sizeof(float), '\0');
-    for (std::size_t d = 0; d < directions; ++d) {
-        for (std::size_t c = 0; c < columns; ++c) {
-            const auto at = [&](const constant* x) { return x->elements() == directions ? d : d * columns + c; };
-            float step = 0;
-            std::memcpy(&step, s->bytes->data() + at(s) * sizeof(step), sizeof(step));
-            for (std::size_t k = 0; k < inputs; ++k) {
-                const int q = integer(w, (d * inputs + k) * columns + c) - integer(z, at(z));
-                const float made = static_cast<float>(q) * step;
-                std::memcpy(bytes.data() + ((d * columns + c) * inputs + k) * sizeof(made), &made, sizeof(made));
-            }
-        }
-    }
-    return {.type = io::dtype::f32,
-            .shape = {directions, columns, inputs},
-            .bytes = std::make_shared<const std::string>(std::move(bytes))};
-}
-// With weights that are dequantized, and numbers of f32: nothing is quantized while it runs.
-void dynamic_lstm(expanded_node& in) {
-    in.require(
-        12, 12, 3,
-        {"activation_alpha", "activation_beta", "activations", "clip", "direction", "hidden_size", "input_forget"});
-    const std::string w = in.add_constant(dequantized_weights(in, 1, 8, 9)),
-                      r = in.add_constant(dequantized_weights(in, 2, 10, 11));
-    in.give_all("LSTM", trimmed({in.input(0), w, r, in.input(3), in.input(4), in.input(5), in.input(6), in.input(7)}),
-                in.what().attributes);
-}
-
 // Those of 16 bits, in files of versions in which ONNX's own have only 8.
 template <bool IsBack>
 void same_operator(expanded_node& in) {
@@ -203,9 +149,8 @@ void same_operator(expanded_node& in) {
 }  // namespace
 
 std::span<const known_function> quantized_functions() {
-    static constexpr std::array<known_function, 14> all = {{
+    static constexpr std::array<known_function, 13> all = {{
         {"DequantizeLinear", &same_operator<true>},
-        {"DynamicQuantizeLSTM", &dynamic_lstm},
         {"DynamicQuantizeMatMul", &dynamic_matmul},
         {"MatMulIntegerToFloat", &integers_to_float},
         {"QGemm", &gemm},

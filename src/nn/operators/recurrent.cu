@@ -1,13 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
-// RNN, GRU, LSTM. The products with the inputs of all steps come first, as one product of matrices. Then each step is a
-// kernel over [direction, batch, hidden] (two for a GRU whose reset comes before its product). The states of two steps
-// are kept, and change places. On a CPU f32 is one command instead (recurrent_on_cpu.hpp); on
-// a GPU f32, f16 and bf16 are one kernel where that can be (kernels/recurrent/recurrent_layer.hpp).
+// RNN, GRU, LSTM, and DynamicQuantizeLSTM of ONNX Runtime. The products with the inputs of all steps come first, as one
+// product of matrices. Then each step is a kernel over [direction, batch, hidden] (two for a GRU whose reset comes
+// before its product). The states of two steps are kept, and change places. On a CPU f32 is one command instead
+// (recurrent_on_cpu.hpp), and so are integers; on a GPU f32, f16 and bf16 are one kernel where that can be
+// (kernels/recurrent/recurrent_layer.hpp).
+#include <cmath>
+
 #include "kernels/recurrent/recurrent_layer.hpp"
 #include "nn/operators/launch_each.hpp"
+#include "nn/operators/launch_rows.hpp"
 #include "nn/operators/number_checks.hpp"
 #include "nn/operators/recurrent_activation.hpp"
 #include "nn/operators/recurrent_on_cpu.hpp"
+#include "nn/operators/recurrent_steps.hpp"
 #include "nn/operators/reduce.hpp"
 #include "nn/operators/table.hpp"
 #include "sluice/kernels/gemm.hpp"
@@ -15,206 +20,6 @@
 
 namespace sluice::nn::operators {
 namespace {
-
-// --- the steps ---------------------------------------------------------------------------------------------------
-
-template <typename T>
-SLUICE_KERNEL computed<T> recurrent_dot(const T* a, const T* b, std::size_t count) {
-    using number = computed<T>;
-    number sums[4] = {0, 0, 0, 0};
-    std::size_t k = 0;
-    for (; k + 4 <= count; k += 4)
-        for (std::size_t j = 0; j < 4; ++j) sums[j] += static_cast<number>(a[k + j]) * static_cast<number>(b[k + j]);
-    for (; k < count; ++k) sums[0] += static_cast<number>(a[k]) * static_cast<number>(b[k]);
-    return (sums[0] + sums[1]) + (sums[2] + sums[3]);
-}
-
-// Rows of x times rows of w.
-template <typename T>
-struct recurrent_product {
-    const T *x, *w;
-    T* y;
-    std::size_t columns, inner;
-
-    SLUICE_KERNEL void operator()(std::size_t i) const {
-        y[i] = static_cast<T>(recurrent_dot(x + i / columns * inner, w + i % columns * inner, inner));
-    }
-};
-
-// A state of [directions, batch, hidden], in that order or another. A null address: all are 0.
-template <typename T>
-struct recurrent_state {
-    T* at;
-    std::size_t of_direction, of_batch;
-
-    SLUICE_KERNEL T* row(std::size_t direction, std::size_t batch) const {
-        return at + direction * of_direction + batch * of_batch;
-    }
-};
-
-// What all steps have.
-template <typename T>
-struct recurrent_step {
-    using number = computed<T>;
-
-    const T* products;  // [steps, batch, directions, gates * hidden], or with steps and batch exchanged
-    const T *r, *bias;  // [directions, gates * hidden, hidden], [directions, 2 * gates * hidden] or null
-    const std::int32_t* sequence_lengths;  // or null
-    T* y;
-    std::size_t batch, hidden, gates, directions, steps, step;
-    std::size_t row_of_step, row_of_batch;              // of products
-    std::size_t y_of_step, y_of_direction, y_of_batch;  // strides
-    std::uint64_t reversed;                             // bit d: direction d begins at the end
-
-    struct place_in {
-        std::size_t direction, batch, unit, position;
-        bool is_over;  // the sequence ended before
-    };
-    SLUICE_KERNEL place_in place_of(std::size_t i) const {
-        place_in at{i / hidden / batch, i / hidden % batch, i % hidden, step, false};
-        std::size_t length = steps;
-        if (sequence_lengths != nullptr) {
-            const std::int64_t given = sequence_lengths[at.batch];
-            length = given < 0 ? 0 : static_cast<std::size_t>(given) > steps ? steps : static_cast<std::size_t>(given);
-        }
-        at.is_over = step >= length;
-        if (!at.is_over && (reversed >> at.direction & 1) != 0) at.position = length - 1 - step;
-        return at;
-    }
-    SLUICE_KERNEL number input_product(const place_in& at, std::size_t gate) const {
-        const std::size_t row = at.position * row_of_step + at.batch * row_of_batch;
-        return static_cast<number>(
-            products[(row * directions + at.direction) * gates * hidden + gate * hidden + at.unit]);
-    }
-    // Of the input's product (side 0) or the state's (side 1).
-    SLUICE_KERNEL number bias_of(const place_in& at, std::size_t gate, std::size_t side) const {
-        if (bias == nullptr) return 0;
-        return static_cast<number>(bias[((at.direction * 2 + side) * gates + gate) * hidden + at.unit]);
-    }
-    SLUICE_KERNEL number state_product(const place_in& at, std::size_t gate, const recurrent_state<const T>& h) const {
-        if (h.at == nullptr) return 0;
-        return recurrent_dot(h.row(at.direction, at.batch),
-                             r + ((at.direction * gates + gate) * hidden + at.unit) * hidden, hidden);
-    }
-    // The argument of a gate's activation.
-    SLUICE_KERNEL number sum(const place_in& at, std::size_t gate, const recurrent_state<const T>& h) const {
-        return input_product(at, gate) + state_product(at, gate, h) + bias_of(at, gate, 0) + bias_of(at, gate, 1);
-    }
-    SLUICE_KERNEL static number value_of(const recurrent_state<const T>& state, const place_in& at) {
-        return state.at != nullptr ? static_cast<number>(state.row(at.direction, at.batch)[at.unit]) : number(0);
-    }
-    SLUICE_KERNEL void give(const place_in& at, T value, const recurrent_state<T>& next) const {
-        next.row(at.direction, at.batch)[at.unit] = value;
-        if (y != nullptr) y[y_index(at)] = value;
-    }
-    // The output is 0 there, and the state stays.
-    SLUICE_KERNEL void stay(const place_in& at, const recurrent_state<const T>& from,
-                            const recurrent_state<T>& to) const {
-        to.row(at.direction, at.batch)[at.unit] = static_cast<T>(value_of(from, at));
-    }
-    SLUICE_KERNEL void give_nothing(const place_in& at) const {
-        if (y != nullptr) y[y_index(at)] = T(0.0f);
-    }
-    SLUICE_KERNEL std::size_t y_index(const place_in& at) const {
-        return at.position * y_of_step + at.direction * y_of_direction + at.batch * y_of_batch + at.unit;
-    }
-};
-
-template <typename T>
-struct rnn_step {
-    recurrent_step<T> all;
-    recurrent_state<const T> h;
-    recurrent_state<T> next_h;
-    recurrent_activation f[2];  // of each direction
-
-    SLUICE_KERNEL void operator()(std::size_t i) const {
-        const auto at = all.place_of(i);
-        if (at.is_over) {
-            all.stay(at, h, next_h);
-            return all.give_nothing(at);
-        }
-        all.give(at, static_cast<T>(f[at.direction](all.sum(at, 0, h))), next_h);
-    }
-};
-
-// The gates of a GRU: update, reset, hidden.
-template <typename T>
-struct gru_step {
-    recurrent_step<T> all;
-    recurrent_state<const T> h, reset_h;  // reset_h: the state times the reset gate, where that comes first
-    recurrent_state<T> next_h;
-    const T* update;  // the update gate, where it is known
-    recurrent_activation f[2], g[2];
-
-    SLUICE_KERNEL void operator()(std::size_t i) const {
-        const auto at = all.place_of(i);
-        if (at.is_over) {
-            all.stay(at, h, next_h);
-            return all.give_nothing(at);
-        }
-        using number = computed<T>;
-        number z, hidden;
-        if (update != nullptr) {
-            z = static_cast<number>(update[i]);
-            hidden = g[at.direction](all.sum(at, 2, reset_h));
-        } else {
-            z = f[at.direction](all.sum(at, 0, h));
-            const number reset = f[at.direction](all.sum(at, 1, h));
-            hidden = g[at.direction](all.input_product(at, 2) + all.bias_of(at, 2, 0) +
-                                     reset * (all.state_product(at, 2, h) + all.bias_of(at, 2, 1)));
-        }
-        all.give(at, static_cast<T>((1 - z) * hidden + z * all.value_of(h, at)), next_h);
-    }
-};
-
-template <typename T>
-struct gru_gates {
-    recurrent_step<T> all;
-    recurrent_state<const T> h;
-    T *reset_h, *update;
-    recurrent_activation f[2];
-
-    SLUICE_KERNEL void operator()(std::size_t i) const {
-        const auto at = all.place_of(i);
-        using number = computed<T>;
-        const number z = at.is_over ? number(0) : f[at.direction](all.sum(at, 0, h));
-        const number reset = at.is_over ? number(0) : f[at.direction](all.sum(at, 1, h));
-        update[i] = static_cast<T>(z);
-        reset_h[i] = static_cast<T>(reset * all.value_of(h, at));
-    }
-};
-
-// The gates of an LSTM: input, output, forget, cell.
-template <typename T>
-struct lstm_step {
-    recurrent_step<T> all;
-    recurrent_state<const T> h, c;
-    recurrent_state<T> next_h, next_c;
-    const T* peepholes;        // of input, output, forget; or null
-    in_word<bool> is_coupled;  // the forget gate is 1 less the input gate
-    recurrent_activation f[2], g[2], out[2];
-
-    SLUICE_KERNEL computed<T> peephole(const typename recurrent_step<T>::place_in& at, std::size_t gate) const {
-        if (peepholes == nullptr) return 0;
-        return static_cast<computed<T>>(peepholes[(at.direction * 3 + gate) * all.hidden + at.unit]);
-    }
-    SLUICE_KERNEL void operator()(std::size_t i) const {
-        const auto at = all.place_of(i);
-        if (at.is_over) {
-            all.stay(at, h, next_h);
-            all.stay(at, c, next_c);
-            return all.give_nothing(at);
-        }
-        using number = computed<T>;
-        const number before = all.value_of(c, at);
-        const number input = f[at.direction](all.sum(at, 0, h) + peephole(at, 0) * before);
-        const number forget = is_coupled ? 1 - input : f[at.direction](all.sum(at, 2, h) + peephole(at, 2) * before);
-        const number cell = forget * before + input * g[at.direction](all.sum(at, 3, h));
-        const number output = f[at.direction](all.sum(at, 1, h) + peephole(at, 1) * cell);
-        next_c.row(at.direction, at.batch)[at.unit] = static_cast<T>(cell);
-        all.give(at, static_cast<T>(output * out[at.direction](cell)), next_h);
-    }
-};
 
 // --- the operators -----------------------------------------------------------------------------------------------
 
@@ -224,10 +29,15 @@ const any_tensor& recurrent_input(const node_call& in, std::size_t i) {
     return in.has_input(i) ? in.input(i) : recurrent_nothing;
 }
 
+// As ONNX has the weights, [directions, gates * hidden, inner]; or integers of 8 bits, [directions, inner, gates *
+// hidden].
+enum class recurrent_weight_form : unsigned char { rows, integer_columns };
+
 // The checked shapes of a node, and its products with the inputs.
 struct recurrent_node {
-    recurrent_node(node_call& call, std::size_t gates_of_it, std::span<const std::string_view> usual_activations)
-        : in(call), gates(gates_of_it) {
+    recurrent_node(node_call& call, std::size_t gates_of_it, std::span<const std::string_view> usual_activations,
+                   recurrent_weight_form weights = recurrent_weight_form::rows)
+        : in(call), gates(gates_of_it), has_integers(weights == recurrent_weight_form::integer_columns) {
         if (x().shape().size() != 3 || r().shape().size() != 3)
             in.refuse_shapes("has the inputs " + to_string(x()) + " and " + to_string(r()) + " for X and R");
         const std::string direction = in.text("direction", "forward");
@@ -240,13 +50,18 @@ struct recurrent_node {
         is_batch_first = layout == 1;
         steps = x().shape()[is_batch_first ? 1 : 0];
         batch = x().shape()[is_batch_first ? 0 : 1];
-        hidden = r().shape()[2];
+        hidden = r().shape()[has_integers ? 1 : 2];
         if (in.has("hidden_size") && in.integer("hidden_size", 0) != static_cast<std::int64_t>(hidden))
             in.refuse_shapes("has the hidden size " + std::to_string(in.integer("hidden_size", 0)) + ", and R is " +
                              to_string(r()));
         if (!is_float(x().type())) in.refuse_type(x());
-        require(1, {directions, gates * hidden, x().shape()[2]}, "W");
-        require(2, {directions, gates * hidden, hidden}, "R");
+        if (has_integers) {
+            require_integers(1, x().shape()[2], "W");
+            require_integers(2, hidden, "R");
+        } else {
+            require(1, {directions, gates * hidden, x().shape()[2]}, "W");
+            require(2, {directions, gates * hidden, hidden}, "R");
+        }
         require(3, {directions, 2 * gates * hidden}, "B");
         if (in.has_input(4)) {
             if (in.input(4).type() != io::dtype::i32) in.refuse_type(in.input(4));
@@ -277,6 +92,24 @@ struct recurrent_node {
             in.refuse_shapes("has the input " + to_string(in.input(input)) + " for " + std::string(name) +
                              "; it has to be " + std::string(io::to_string(x().type())) + " " +
                              to_string(std::span(shape)));
+    }
+    // Weights, whose scale is the input 6 + 2 i, and whose zero point follows: of each direction, or of each column.
+    void require_integers(std::size_t i, std::size_t inner, std::string_view name) const {
+        if (!in.has_input(6 + 2 * i) || !in.has_input(7 + 2 * i))
+            in.refuse("leaves out the scale or the zero point of " + std::string(name));
+        const any_tensor &w = in.input(i), &scale = in.input(6 + 2 * i), &zero = in.input(7 + 2 * i);
+        if (x().type() != io::dtype::f32) in.refuse_type(x());
+        if (w.type() != io::dtype::i8 && w.type() != io::dtype::u8) in.refuse_type(w);
+        if (scale.type() != io::dtype::f32) in.refuse_type(scale);
+        if (zero.type() != w.type()) in.refuse("has a zero point of another type than its weights");
+        const std::size_t columns = gates * hidden;
+        const auto fits = [&](const any_tensor& of) {
+            return of.elements() == directions || of.elements() == directions * columns;
+        };
+        if (w.shape() != lengths{directions, inner, columns} || !fits(scale) || !fits(zero))
+            in.refuse_shapes("has the inputs " + to_string(w) + ", " + to_string(scale) + " and " + to_string(zero) +
+                             " for " + std::string(name) + ", its scale and zero point; the weights have to be " +
+                             to_string(std::span<const std::size_t>(lengths{directions, inner, columns})));
     }
     lengths state_shape() const {
         return is_batch_first ? lengths{batch, directions, hidden} : lengths{directions, batch, hidden};
@@ -322,7 +155,7 @@ struct recurrent_node {
     recurrent_step<T> step(const any_tensor& products, const any_tensor& y) const {
         const std::size_t row = directions * hidden;
         return {.products = in.read<T>(products),
-                .r = in.read<T>(r()),
+                .r = has_integers ? nullptr : in.read<T>(r()),
                 .bias = in.read<T>(bias()),
                 .sequence_lengths = in.read<std::int32_t>(sequence_lengths()),
                 .y = in.write<T>(y),
@@ -337,14 +170,19 @@ struct recurrent_node {
                 .y_of_step = is_batch_first ? row : row * batch,
                 .y_of_direction = is_batch_first ? hidden : hidden * batch,
                 .y_of_batch = is_batch_first ? row * steps : hidden,
-                .reversed = reversed};
+                .reversed = reversed,
+                .has_integers = has_integers};
     }
 
     // Whether the node was one of those that a CPU's vector units compute, and is done.
     bool runs_on_cpu(kernels::recurrent_kind kind) const {
-        if (steps == 0 || !is_recurrent_on_cpu(in)) return false;
-        run_recurrent_on_cpu(
-            in, {{kind, directions, steps, batch, x().shape()[2], hidden}, is_batch_first, reversed, activations});
+        if (steps == 0 || !is_recurrent_on_cpu(in) || (has_integers && !in.has_input(recurrent_integers_input)))
+            return false;
+        run_recurrent_on_cpu(in, {{kind, directions, steps, batch, x().shape()[2], hidden},
+                                  is_batch_first,
+                                  reversed,
+                                  has_integers,
+                                  activations});
         return true;
     }
 
@@ -352,6 +190,7 @@ struct recurrent_node {
     std::size_t gates, directions = 1, steps = 0, batch = 0, hidden = 0;
     std::uint64_t reversed = 0;
     bool is_batch_first = false;
+    bool has_integers;
     std::vector<recurrent_activation> activations;
 };
 
@@ -548,28 +387,27 @@ void gru(node_call& in) {
     });
 }
 
-void lstm(node_call& in) {
-    static constexpr std::string_view usual[] = {"sigmoid", "tanh", "tanh"};
-    const recurrent_node of(in, 4, usual);
-    of.require(6, of.state_shape(), "initial_c");
-    of.require(7, {of.directions, 3 * of.hidden}, "P");
-    if (of.runs_on_cpu(kernels::recurrent_kind::lstm)) return;
-    const any_tensor& y = recurrent_y(of);
-    const any_tensor& peepholes = recurrent_input(in, 7);
-    recurrent_states h(of, 5, 1), c(of, 6, 2);
-    if (of.steps == 0) {
-        h.skip();
-        return c.skip();
-    }
-    const any_tensor products = of.multiply_inputs();
-    if (recurrent_on_gpu(of, kernels::recurrent_kind::lstm, products, y, h, &c)) return;
-    with_float(in, of.x(), [&]<typename T>() {
+// The peepholes, and the states before the first step.
+struct lstm_values {
+    explicit lstm_values(const recurrent_node& of) : peepholes(recurrent_input(of.in, 7)), h(of, 5, 1), c(of, 6, 2) {}
+
+    const any_tensor& peepholes;
+    recurrent_states h, c;
+};
+
+// All steps, with kernels for each. `products_before(t)` gives the products of a step, and submits what they need.
+template <typename T, typename Products>
+void lstm_steps(const recurrent_node& of, const any_tensor& y, lstm_values& all, const Products& products_before) {
+    const node_call& in = of.in;
+    const any_tensor& r = of.has_integers ? recurrent_nothing : of.r();
+    for (std::size_t t = 0; t < of.steps; ++t) {
+        const any_tensor products = products_before(t);
         lstm_step<T> kernel{of.step<T>(products, y),
-                            {},
-                            {},
-                            {},
-                            {},
-                            in.read<T>(peepholes),
+                            all.h.read<T>(),
+                            all.c.read<T>(),
+                            all.h.write<T>(t),
+                            all.c.write<T>(t),
+                            in.read<T>(all.peepholes),
                             in.integer("input_forget", 0) != 0,
                             {},
                             {},
@@ -579,19 +417,236 @@ void lstm(node_call& in) {
         of.take(2, kernel.out);
         // `clip` limits the arguments of the gates. The cell state is none of them.
         for (recurrent_activation& each : kernel.out) each.clip = 0;
-        for (std::size_t t = 0; t < of.steps; ++t) {
-            kernel.all.step = t;
-            kernel.h = h.read<T>();
-            kernel.c = c.read<T>();
-            kernel.next_h = h.write<T>(t);
-            kernel.next_c = c.write<T>(t);
-            each(in, of.count(), kernel,
-                 {&products, &of.r(), &of.bias(), &of.sequence_lengths(), &peepholes, &h.before(), &c.before()},
-                 {&y, &h.after(t), &c.after(t)});
-            h.advance(t);
-            c.advance(t);
+        kernel.all.step = t;
+        each(in, of.count(), kernel,
+             {&products, &r, &of.bias(), &of.sequence_lengths(), &all.peepholes, &all.h.before(), &all.c.before()},
+             {&y, &all.h.after(t), &all.c.after(t)});
+        all.h.advance(t);
+        all.c.advance(t);
+    }
+}
+
+void lstm(node_call& in) {
+    static constexpr std::string_view usual[] = {"sigmoid", "tanh", "tanh"};
+    const recurrent_node of(in, 4, usual);
+    of.require(6, of.state_shape(), "initial_c");
+    of.require(7, {of.directions, 3 * of.hidden}, "P");
+    if (of.runs_on_cpu(kernels::recurrent_kind::lstm)) return;
+    const any_tensor& y = recurrent_y(of);
+    lstm_values all(of);
+    if (of.steps == 0) {
+        all.h.skip();
+        return all.c.skip();
+    }
+    const any_tensor products = of.multiply_inputs();
+    if (recurrent_on_gpu(of, kernels::recurrent_kind::lstm, products, y, all.h, &all.c)) return;
+    with_float(in, of.x(), [&]<typename T>() { lstm_steps<T>(of, y, all, [&](std::size_t) { return products; }); });
+}
+
+// --- DynamicQuantizeLSTM -----------------------------------------------------------------------------------------
+
+struct lower_number {
+    SLUICE_KERNEL float operator()(float a, float b) const { return b < a ? b : a; }
+};
+struct higher_number {
+    SLUICE_KERNEL float operator()(float a, float b) const { return b > a ? b : a; }
+};
+
+// The numbers of a group as integers of 8 bits by one scale and zero point, as DynamicQuantizeLinear has them. A group
+// is the inputs of all steps, up to the end of the longest sequence; or the states of a direction before a step,
+// without those of sequences that had ended before the step before it. What does not count is the zero point.
+struct quantized_group {
+    const float* x;               // [groups, steps, batch, width]; of states there is one step
+    std::uint8_t* q;              // likewise
+    float* quantities;            // [groups, 2]: scale and zero point
+    const std::int32_t* lengths;  // or null
+    std::size_t steps, batch, width, step;
+    in_word<bool> has_states;
+
+    SLUICE_KERNEL bool counts(std::size_t position, std::size_t sequence, std::int64_t longest) const {
+        if (lengths == nullptr) return true;
+        if (has_states) return step == 0 || static_cast<std::int64_t>(step) <= lengths[sequence];
+        return static_cast<std::int64_t>(position) < longest;
+    }
+    template <typename Team>
+    SLUICE_KERNEL void operator()(std::size_t group, const Team& team) const {
+        const std::size_t count = steps * batch * width;
+        std::int64_t longest = 0;
+        for (std::size_t s = 0; s < batch && lengths != nullptr && !has_states; ++s)
+            longest = lengths[s] > longest ? lengths[s] : longest;
+        float low = 0, high = 0, odd = 0;
+        for (std::size_t i = team.rank(); i < count; i += team.size()) {
+            if (!counts(i / width / batch, i / width % batch, longest)) continue;
+            const float each = x[group * count + i];
+            low = each < low ? each : low;
+            high = each > high ? each : high;
+            if (!(each - each == 0)) odd = 1;
         }
+        low = team.join(low, lower_number());
+        high = team.join(high, higher_number());
+        odd = team.join(odd, higher_number());
+        const float step_of_range = (high - low) / 255, scale = step_of_range > 0 ? step_of_range : 1;
+        float zero = std::rint(-low / scale);
+        zero = zero > 255 ? 255 : zero;
+        for (std::size_t i = team.rank(); i < count; i += team.size()) {
+            float made = zero;
+            if (odd == 0 && counts(i / width / batch, i / width % batch, longest)) {
+                made = std::rint(x[group * count + i] / scale) + zero;
+                made = made < 0 ? 0 : made > 255 ? 255 : made;
+            }
+            q[group * count + i] = static_cast<std::uint8_t>(made);
+        }
+        if (team.rank() == 0) {
+            quantities[2 * group] = odd == 0 ? scale : NAN;
+            quantities[2 * group + 1] = zero;
+        }
+    }
+};
+
+// Weights of 8 bits, with scales and zero points of directions or columns.
+template <typename W>
+struct weight_columns {
+    const W* weights;  // [directions, inner, columns]
+    const float* scales;
+    const W* zeros;
+    std::size_t inner, columns;
+    in_word<bool> has_column_scales, has_column_zeros;
+
+    // A row of integers times a column.
+    SLUICE_KERNEL float product(const std::uint8_t* row, float scale, float zero, std::size_t direction,
+                                std::size_t column) const {
+        const std::size_t at = direction * columns + column;
+        const W* const from = weights + direction * inner * columns + column;
+        const std::int32_t moved = zeros[has_column_zeros ? at : direction],
+                           row_moved = static_cast<std::int32_t>(zero);
+        std::int32_t sum = 0;
+        for (std::size_t k = 0; k < inner; ++k) sum += (row[k] - row_moved) * (from[k * columns] - moved);
+        return static_cast<float>(sum) * (scale * scales[has_column_scales ? at : direction]);
+    }
+};
+
+// [steps, batch, directions, columns]
+template <typename W>
+struct integer_input_product {
+    weight_columns<W> by;
+    const std::uint8_t* q;
+    const float* quantities;
+    float* products;
+    std::size_t directions;
+
+    SLUICE_KERNEL void operator()(std::size_t i) const {
+        const std::size_t row = i / by.columns / directions;
+        products[i] =
+            by.product(q + row * by.inner, quantities[0], quantities[1], i / by.columns % directions, i % by.columns);
+    }
+};
+
+// Of a step: the products of the inputs and, if there is one, of the state. Over [directions, batch, columns].
+template <typename W>
+struct integer_state_product {
+    recurrent_step<float> all;
+    weight_columns<W> by;
+    const std::uint8_t* q;  // or null
+    const float* quantities;
+    float* products;
+
+    SLUICE_KERNEL void operator()(std::size_t i) const {
+        const std::size_t column = i % by.columns, row = i / by.columns;
+        const auto at = all.place_of(row * all.hidden);
+        if (at.is_over) return;
+        const std::size_t from = at.position * all.row_of_step + at.batch * all.row_of_batch;
+        const std::size_t place = (from * all.directions + at.direction) * by.columns + column;
+        float sum = all.products[place];
+        if (q != nullptr)
+            sum += by.product(q + row * by.inner, quantities[2 * at.direction], quantities[2 * at.direction + 1],
+                              at.direction, column);
+        products[place] = sum;
+    }
+};
+
+template <typename W>
+weight_columns<W> columns_of(const recurrent_node& of, std::size_t input) {
+    const any_tensor &w = of.in.input(input), &scale = of.in.input(6 + 2 * input), &zero = of.in.input(7 + 2 * input);
+    return {of.in.read<W>(w),
+            of.in.read<float>(scale),
+            of.in.read<W>(zero),
+            w.shape()[1],
+            w.shape()[2],
+            scale.elements() != of.directions,
+            zero.elements() != of.directions};
+}
+
+// Numbers as integers, with their quantities.
+struct quantized_numbers {
+    quantized_numbers(const node_call& in, std::size_t groups, std::size_t of_group)
+        : q(in.make(io::dtype::u8, {groups * of_group})), quantities(in.make(io::dtype::f32, {groups, 2})) {}
+
+    any_tensor q, quantities;
+};
+
+// The inputs; or the states before a step.
+void quantize_groups(const recurrent_node& of, const any_tensor& x, bool has_states, std::size_t step,
+                     const quantized_numbers& to) {
+    const std::size_t steps = has_states ? 1 : of.steps, width = x.shape()[2], count = steps * of.batch * width;
+    each_row(of.in, has_states ? of.directions : 1, count, team_of(count),
+             quantized_group{of.in.read<float>(x), of.in.write<std::uint8_t>(to.q), of.in.write<float>(to.quantities),
+                             of.in.read<std::int32_t>(of.sequence_lengths()), steps, of.batch, width, step, has_states},
+             {&x, &of.sequence_lengths()}, {&to.q, &to.quantities});
+}
+
+template <typename W, typename R>
+void quantized_lstm_steps(const recurrent_node& of, const any_tensor& y, lstm_values& all) {
+    const node_call& in = of.in;
+    const std::size_t columns = of.gates * of.hidden, rows = of.steps * of.batch, inputs = of.x().shape()[2];
+    const any_tensor products = in.make(io::dtype::f32, {rows, of.directions * columns});
+    if (in.has_input(4))
+        require_numbers(in, 4, number_rule({0, static_cast<std::int64_t>(of.steps)}, "length"), products);
+    quantized_numbers of_x(in, 1, rows * inputs), of_h(in, of.directions, of.batch * of.hidden);
+    quantize_groups(of, of.x(), false, 0, of_x);
+    each(in, products.elements(),
+         integer_input_product<W>{columns_of<W>(of, 1), in.read<std::uint8_t>(of_x.q), in.read<float>(of_x.quantities),
+                                  in.write<float>(products), of.directions},
+         {&of_x.q, &of_x.quantities, &in.input(1), &in.input(8), &in.input(9)}, {&products});
+    const any_tensor whole = in.make(io::dtype::f32, products.shape());
+    lstm_steps<float>(of, y, all, [&](std::size_t t) {
+        const any_tensor& h = all.h.before();
+        const bool has_state = static_cast<bool>(h);
+        if (has_state) quantize_groups(of, h, true, t, of_h);
+        integer_state_product<R> kernel{of.step<float>(products, recurrent_nothing), columns_of<R>(of, 2),
+                                        has_state ? in.read<std::uint8_t>(of_h.q) : nullptr,
+                                        in.read<float>(of_h.quantities), in.write<float>(whole)};
+        kernel.all.step = t;
+        const any_tensor& none = recurrent_nothing;
+        each(in, of.directions * of.batch * columns, kernel,
+             {&products, &of.bias(), &of.sequence_lengths(), has_state ? &of_h.q : &none,
+              has_state ? &of_h.quantities : &none, &in.input(2), &in.input(10), &in.input(11)},
+             {&whole});
+        return whole;
     });
+}
+
+// The numbers are those that ONNX Runtime computes on one thread: of several, each quantizes the states of its
+// sequences alone.
+void dynamic_quantize_lstm(node_call& in) {
+    static constexpr std::string_view usual[] = {"sigmoid", "tanh", "tanh"};
+    const recurrent_node of(in, 4, usual, recurrent_weight_form::integer_columns);
+    of.require(6, of.state_shape(), "initial_c");
+    of.require(7, {of.directions, 3 * of.hidden}, "P");
+    if (of.runs_on_cpu(kernels::recurrent_kind::lstm)) return;
+    const any_tensor& y = recurrent_y(of);
+    lstm_values all(of);
+    if (of.steps == 0) {
+        all.h.skip();
+        return all.c.skip();
+    }
+    const bool is_w_signed = in.input(1).type() == io::dtype::i8, is_r_signed = in.input(2).type() == io::dtype::i8;
+    if (is_w_signed) {
+        is_r_signed ? quantized_lstm_steps<std::int8_t, std::int8_t>(of, y, all)
+                    : quantized_lstm_steps<std::int8_t, std::uint8_t>(of, y, all);
+    } else {
+        is_r_signed ? quantized_lstm_steps<std::uint8_t, std::int8_t>(of, y, all)
+                    : quantized_lstm_steps<std::uint8_t, std::uint8_t>(of, y, all);
+    }
 }
 
 }  // namespace
@@ -622,6 +677,14 @@ std::span<const definition> recurrent() {
                         "input_forget", "layout"},
          .run = &lstm,
          .since = 7},
+        {.name = "DynamicQuantizeLSTM",
+         .least_inputs = 3,
+         .most_inputs = 12,
+         .most_outputs = 3,
+         .attributes = {"activation_alpha", "activation_beta", "activations", "clip", "direction", "hidden_size",
+                        "input_forget"},
+         .run = &dynamic_quantize_lstm,
+         .domain = "com.microsoft"},
     };
     return operators;
 }

@@ -43,16 +43,21 @@ void run_recurrent_on_cpu(node_call& in, const recurrent_on_cpu_node& of) {
 
     const any_tensor &x = in.input(0), &w = in.input(1), &r = in.input(2), &bias = given(in, 3),
                      &sequence_lengths = given(in, 4), &initial_h = given(in, 5), &initial_c = given(in, 6),
-                     &peepholes = given(in, 7), &image = given(in, recurrent_image_input);
+                     &peepholes = given(in, 7),
+                     &image = given(in, of.has_integers ? recurrent_integers_input : recurrent_image_input);
     const bool is_packed = static_cast<bool>(image);
-    const any_tensor scratch = in.make(io::dtype::f32, {kernels::recurrent_scratch_floats(form, is_packed)});
+    const auto kind = of.has_integers ? kernels::recurrent_image::integers
+                      : is_packed     ? kernels::recurrent_image::floats
+                                      : kernels::recurrent_image::none;
+    const any_tensor scratch = in.make(io::dtype::f32, {kernels::recurrent_scratch_floats(form, kind)});
     if (sequence_lengths) {
         require_numbers(in, 4, number_rule({0, static_cast<std::int64_t>(form.steps)}, "length"), scratch);
     }
     const auto weights = [&](const any_tensor& from) { return is_packed ? nullptr : in.read<float>(from); };
     kernels::recurrent_call call{
         .form = form,
-        .image = in.read<float>(image),
+        .image = of.has_integers ? nullptr : in.read<float>(image),
+        .integers = of.has_integers ? in.read<std::byte>(image) : nullptr,
         .weights = {weights(w), weights(r), weights(bias), weights(peepholes)},
         .x = in.read<float>(x),
         .initial_h = in.read<float>(initial_h),
@@ -92,8 +97,10 @@ const definition& packed_recurrent(const definition& of) {
     static const std::vector<definition> known = [] {
         std::vector<definition> made(recurrent().begin(), recurrent().end());
         for (definition& each : made) {
-            each.most_inputs = recurrent_image_input + 1;
+            const bool has_integers = each.name == "DynamicQuantizeLSTM";
+            each.most_inputs = (has_integers ? recurrent_integers_input : recurrent_image_input) + 1;
             each.shape_inputs = input_bit(1) | input_bit(2) | input_bit(3) | input_bit(7);
+            if (has_integers) each.shape_inputs |= input_bit(8) | input_bit(9) | input_bit(10) | input_bit(11);
         }
         return made;
     }();

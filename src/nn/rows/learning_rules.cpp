@@ -103,6 +103,10 @@ std::span<const rule_of_operator> learning_rules() {
 std::span<const rule_of_operator> mixing_operators() {
     static const std::vector<rule_of_operator> all{
         {.name = "DynamicQuantizeLinear", .how = nullptr, .why = "computes one scale from the numbers of all rows"},
+        {.name = "DynamicQuantizeLSTM",
+         .how = nullptr,
+         .why = "computes one scale from the numbers of all rows",
+         .domain = "com.microsoft"},
         {.name = "NonZero", .how = nullptr, .why = "gives the places of all rows one after the other"},
         {.name = "NonMaxSuppression", .how = nullptr, .why = "gives what it selects from all rows one after the other"},
         {.name = "Compress", .how = nullptr, .why = "leaves out elements, so that places depend on those before"},

@@ -27,8 +27,8 @@ constexpr std::size_t length_of_s = 2;
 random_graph::random_graph(std::uint32_t seed) : random_(seed) {
     made_.path = "random.onnx";
     const std::int64_t opset = chance(70) ? 28 : one_of<std::int64_t>({6, 7, 9, 11, 12, 13, 17, 18, 20, 22});
-    made_.opsets = {
-        {"", opset}, {"ai.onnx.ml", 5}, {"ai.onnx.preview", 1}, {"ai.onnx.preview.training", 1}, {"sluice", 1}};
+    made_.opsets = {{"", opset},          {"ai.onnx.ml", 5}, {"ai.onnx.preview", 1}, {"ai.onnx.preview.training", 1},
+                    {"com.microsoft", 1}, {"sluice", 1}};
     rows_of_trial_ = chance(50) ? 3 : 2;
     add_inputs();
 }

@@ -696,6 +696,17 @@ void add_mixing(std::vector<row_recipe>& all) {
     add("DynamicQuantizeLinear", [](row_network& to, const std::string& x) {
         return strings{to.node_of(3, "DynamicQuantizeLinear", {x}).front()};
     });
+    add("com.microsoft.DynamicQuantizeLSTM", [](row_network& to, const std::string& x) {
+        constexpr std::int64_t i8 = 3;  // as ONNX numbers it
+        const auto bytes = [&](const std::string& from) { return to.add("Cast", {from}, {{"to", i8}}); };
+        const std::string scale = to.constant_of({0.01f}, {1}), none = bytes(to.constant_of({0}, {1})),
+                          hundred = to.constant_of({100}, {1}),
+                          w = bytes(to.add("Mul", {to.constant_of(some(24), {1, 2, 12}), hundred})),
+                          r = bytes(to.add("Mul", {to.constant_of(some(36), {1, 3, 12}), hundred}));
+        const std::string steps = to.add("Transpose", {as_matrices(to, x)}, {{"perm", ints{1, 0, 2}}});
+        return strings{
+            to.add("com.microsoft.DynamicQuantizeLSTM", {steps, w, r, "", "", "", "", "", scale, none, scale, none})};
+    });
     add("NonZero", [](row_network& to, const std::string& x) { return strings{to.add("NonZero", {x})}; });
     add("Unique", [](row_network& to, const std::string& x) {
         return strings{to.add("Unique", {reshaped(to, as_index(to, x), {-1})})};
@@ -760,8 +771,8 @@ void add_mixing(std::vector<row_recipe>& all) {
 
 row_network::row_network(std::int64_t opset) {
     made_.path = "rows.onnx";
-    made_.opsets = {
-        {"", opset}, {"ai.onnx.ml", 5}, {"ai.onnx.preview", 1}, {"ai.onnx.preview.training", 1}, {"sluice", 1}};
+    made_.opsets = {{"", opset},          {"ai.onnx.ml", 5}, {"ai.onnx.preview", 1}, {"ai.onnx.preview.training", 1},
+                    {"com.microsoft", 1}, {"sluice", 1}};
     made_.body.inputs = {test_support::f32("x", {test_support::named("rows"), test_support::of(4)})};
 }
 
