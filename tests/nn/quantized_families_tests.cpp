@@ -188,6 +188,79 @@ TEST_P(quantized_families, dynamic_products_are_one_command) {
     }
 }
 
+struct dynamic_filters {
+    std::size_t groups, channels, filters, dimensions;  // channels and filters of one group
+    bool is_unsigned, is_by_filter, has_bias, has_relu;
+
+    std::size_t all() const { return groups * filters; }
+    // Numbers of the filters, as they are added to images.
+    lengths along_channels() const {
+        lengths made(dimensions + 1, 1);
+        made[0] = all();
+        return made;
+    }
+};
+
+model dynamic_convolution(const dynamic_filters& of, constant weights, constant zero, const std::vector<float>& steps,
+                          const std::vector<float>& bias, attributes with) {
+    model made = dynamic_layer({0, 0, of.is_unsigned, of.is_by_filter, of.has_bias, of.has_relu}, std::move(weights),
+                               std::move(zero), {1}, bias);
+    made.body.constants["ws"] = tensor_of(steps, steps.size() == 1 ? lengths{} : of.along_channels());
+    made.body.constants["b"] = tensor_of(bias, of.along_channels());
+    made.body.nodes[1].op = "ConvInteger";
+    made.body.nodes[1].attributes = std::move(with);
+    return made;
+}
+
+TEST_P(quantized_families, dynamic_convolutions_are_one_command) {
+    for (int round = 0; round < 80; ++round) {
+        const dynamic_filters of{maybe() ? 1 : any(1, 4),
+                                 maybe() ? any(1, 5) : any(5, 40),
+                                 any(1, 3) == 1 ? any(20, 60) : any(1, 20),
+                                 any(1, 2),
+                                 maybe(),
+                                 maybe(),
+                                 maybe(),
+                                 maybe()};
+        const auto axis = [&](std::size_t low, std::size_t high) {
+            std::vector<std::int64_t> made(of.dimensions);
+            for (std::int64_t& each : made) each = static_cast<std::int64_t>(any(low, high));
+            return made;
+        };
+        const std::vector<std::int64_t> window = axis(1, 4), strides = axis(1, 3), dilations = axis(1, 3);
+        std::vector<std::int64_t> pads = axis(0, 3);
+        for (std::size_t d = 0; d < of.dimensions; ++d) pads.push_back(static_cast<std::int64_t>(any(0, 3)));
+        lengths filter{of.all(), of.channels}, image{any(1, 3), of.groups * of.channels};
+        for (std::size_t d = 0; d < of.dimensions; ++d) {
+            filter.push_back(static_cast<std::size_t>(window[d]));
+            image.push_back(any(10, of.dimensions == 1 ? 120 : 16));
+        }
+        SCOPED_TRACE("round " + std::to_string(round) + ": " + std::to_string(of.groups) + " groups of " +
+                     std::to_string(of.channels) + " channels and " + std::to_string(of.filters) + " filters");
+        const std::size_t columns = of.is_by_filter ? of.all() : 1;
+        const constant weights = of.is_unsigned ? tensor_of(integers<std::uint8_t>(product(filter), 5, 250), filter)
+                                                : tensor_of(integers<std::int8_t>(product(filter)), filter);
+        const constant zero = of.is_unsigned ? tensor_of(integers<std::uint8_t>(columns, 123, 132),
+                                                         columns == 1 ? lengths{} : lengths{columns})
+                                             : tensor_of(std::vector<std::int8_t>(1), {});
+        std::vector<float> bias(of.all());
+        for (float& each : bias) each = 0.01f * static_cast<float>(any(0, 200)) - 1;
+        const model made = dynamic_convolution(of, weights, zero, scales(columns), bias,
+                                               {{"group", whole(static_cast<std::int64_t>(of.groups))},
+                                                {"strides", wholes(strides)},
+                                                {"dilations", wholes(dilations)},
+                                                {"pads", wholes(pads)}});
+        const any_tensor x = normal(image);
+        const any_tensor y = outputs(made, {x}, 1).at(0);
+        const any_tensor expected = outputs(with_input(made, "w"), {x, any_tensor(weights)}, 0).at(0);
+        ASSERT_EQ(y.shape(), expected.shape());
+        float largest = 0;
+        for (const float each : expected.values<float>()) largest = std::max(largest, std::fabs(each));
+        for (std::size_t i = 0; i < y.elements(); ++i)
+            ASSERT_NEAR(y.values<float>()[i], expected.values<float>()[i], 2e-6f * (1 + largest)) << "element " << i;
+    }
+}
+
 // What the pass does not know is left as it is: weights whose zero point takes them out of eight bits, a scale that is
 // no constant, a sum that something else reads too.
 TEST_P(quantized_families, other_dynamic_products_stay_nodes) {

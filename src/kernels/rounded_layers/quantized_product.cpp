@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <array>
 #include <cstring>
-#include <span>
+#include <type_traits>
 
 #include "kernels/rounded_layers/window_rows.hpp"
 #include "runtime/parallel_parts.hpp"
@@ -134,7 +134,49 @@ private:
 
 void multiply_on_host(const void* closure) { run_quantized_product(*static_cast<const quantized_call*>(closure)); }
 
+// Scale and zero point are null, or where they are. Sets the addresses of `call`, but for scratch memory.
+void submit_call(stream on, storage& x, storage* scale, storage* zero, storage& image, storage& y,
+                 quantized_call call) {
+    const std::size_t bytes = quantized_scratch_bytes(call.form);
+    const storage_ref scratch = bytes != 0 ? on.workspace(bytes) : storage_ref();
+    call.x = static_cast<const std::byte*>(x.data());
+    call.y = static_cast<std::byte*>(y.data());
+    call.image = static_cast<const std::byte*>(image.data());
+    call.scratch = bytes != 0 ? static_cast<std::byte*>(scratch->data()) : nullptr;
+    call.with = &rounded_kernels(rounded_type::int8).front();
+    std::vector<memory_access> accesses{{&x, access_mode::read}, {&image, access_mode::read}, {&y, access_mode::write}};
+    if (scale != nullptr) {
+        call.x_scale = static_cast<const float*>(scale->data());
+        call.x_zero = static_cast<const std::uint8_t*>(zero->data());
+        accesses.push_back({scale, access_mode::read});
+        accesses.push_back({zero, access_mode::read});
+    }
+    if (bytes != 0) accesses.push_back({scratch.get(), access_mode::write});
+    launch_command command;
+    command.host_function = &multiply_on_host;
+    detail::set_closure(command, call);
+    on.launch({"quantized_product", accesses, {}}, command);
+}
+
 }  // namespace
+
+std::vector<integer_layer> layers_of_groups(const integer_layer& whole, std::size_t groups) {
+    const auto outputs = static_cast<std::ptrdiff_t>(whole.out_features / groups);
+    const auto size = outputs * static_cast<std::ptrdiff_t>(whole.in_features);
+    std::vector<integer_layer> made;
+    for (std::ptrdiff_t g = 0; g < static_cast<std::ptrdiff_t>(groups); ++g) {
+        const auto some = [&](const auto& from, std::ptrdiff_t count) {
+            return std::decay_t<decltype(from)>(from.begin() + g * count, from.begin() + (g + 1) * count);
+        };
+        made.push_back({whole.in_features,
+                        static_cast<std::size_t>(outputs),
+                        some(whole.weight, size),
+                        some(whole.steps, outputs),
+                        {}});
+        if (!whole.bias.empty()) made.back().bias = some(whole.bias, outputs);
+    }
+    return made;
+}
 
 std::vector<std::byte> integer_image(const std::vector<integer_layer>& layers) {
     std::vector<std::byte> image;
@@ -170,7 +212,12 @@ std::size_t quantized_scratch_bytes(const convolution_form& form) {
     return is_product(form) ? 0 : form.images * form.groups * window_image_of(form, 1).bytes();
 }
 
-void run_quantized_product(const quantized_call& call) {
+void run_quantized_product(const quantized_call& given) {
+    quantized_call call = given;
+    if (call.x_scale != nullptr) {
+        call.numbers.x_scale = *call.x_scale;
+        call.numbers.x_zero = *call.x_zero;
+    }
     const convolution_form& form = call.form;
     const bool has_rows = is_product(form);
     const window_image as = window_image_of(form, 1);
@@ -200,22 +247,18 @@ void run_quantized_product(const quantized_call& call) {
 
 void submit_quantized_product(stream on, storage& x, const convolution_form& form, const quantized_form& numbers,
                               const tensor<std::byte>& image, storage& y) {
-    const std::size_t bytes = quantized_scratch_bytes(form);
-    const storage_ref scratch = bytes != 0 ? on.workspace(bytes) : storage_ref();
-    quantized_call call{.x = static_cast<const std::byte*>(x.data()),
-                        .y = static_cast<std::byte*>(y.data()),
-                        .image = image.device_data(),
-                        .scratch = bytes != 0 ? static_cast<std::byte*>(scratch->data()) : nullptr,
-                        .with = &rounded_kernels(rounded_type::int8).front(),
-                        .form = form,
-                        .numbers = numbers};
-    launch_command command;
-    command.host_function = &multiply_on_host;
-    detail::set_closure(command, call);
-    const std::array accesses{memory_access{&x, access_mode::read}, memory_access{image.memory(), access_mode::read},
-                              memory_access{&y, access_mode::write}, memory_access{scratch.get(), access_mode::write}};
-    const std::size_t count = bytes != 0 ? accesses.size() : accesses.size() - 1;
-    on.launch({"quantized_product", std::span(accesses).first(count), {}}, command);
+    quantized_call call{};
+    call.form = form;
+    call.numbers = numbers;
+    submit_call(on, x, nullptr, nullptr, *image.memory(), y, call);
+}
+
+void submit_dynamic_convolution(stream on, storage& x, storage& scale, storage& zero, const convolution_form& form,
+                                activation after, storage& image, storage& y) {
+    quantized_call call{};
+    call.form = form;
+    call.numbers = {.x_type = io::dtype::u8, .y_type = io::dtype::f32, .after = after};
+    submit_call(on, x, &scale, &zero, image, y, call);
 }
 
 }  // namespace sluice::kernels

@@ -23,6 +23,8 @@ struct integer_layer {
     std::vector<std::int8_t> weight;  // [out_features, in_features]
     std::vector<float> steps, bias;   // [out_features]; bias may be empty
 };
+// The layers of a convolution's groups: equal shares of the outputs.
+std::vector<integer_layer> layers_of_groups(const integer_layer& whole, std::size_t groups);
 // As rounded_image has it for int8.
 std::vector<std::byte> integer_image(const std::vector<integer_layer>& layers);
 
@@ -42,6 +44,9 @@ struct quantized_call {
     const rounded_kernel* with;
     convolution_form form;  // of a product: its rows are images of one pixel
     quantized_form numbers;
+    // Where the scale and zero point of x are, if they are known only when x is; else null, and `numbers` has them.
+    const float* x_scale = nullptr;
+    const std::uint8_t* x_zero = nullptr;
 };
 std::size_t quantized_scratch_bytes(const convolution_form& form);
 void run_quantized_product(const quantized_call& call);
@@ -49,6 +54,10 @@ void run_quantized_product(const quantized_call& call);
 // On a device that is a CPU. x and y are dense, and not the same.
 void submit_quantized_product(stream on, storage& x, const convolution_form& form, const quantized_form& numbers,
                               const tensor<std::byte>& image, storage& y);
+
+// The same of bytes that DynamicQuantizeLinear gave with this scale and zero point; y is f32.
+void submit_dynamic_convolution(stream on, storage& x, storage& scale, storage& zero, const convolution_form& form,
+                                activation after, storage& image, storage& y);
 
 }  // namespace sluice::kernels
 

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// On a CPU the products of dynamic quantization become one command each, with weights that are packed once.
+// On a CPU the products and convolutions of dynamic quantization become one command each, with weights that are packed
+// once.
 //
 //     DynamicQuantizeLinear(x) -> q, scale, zero
-//     MatMulInteger(q, weights, zero, their zero point) -> Cast -> Mul(scale * their scale) -> Add(bias) -> Relu
+//     MatMulInteger or ConvInteger(q, weights, zero, their zero point) -> Cast -> Mul(scale * their scale) -> Add(bias)
+//     -> Relu
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
@@ -12,6 +14,7 @@
 #include <vector>
 
 #include "kernels/rounded_layers/quantized_product.hpp"
+#include "kernels/rounded_layers/window_rows.hpp"
 #include "nn/operators/dynamic_products.hpp"
 #include "nn/passes/dense_search.hpp"
 #include "nn/passes/passes.hpp"
@@ -57,19 +60,23 @@ private:
         std::vector<std::size_t> taken;  // steps
         slot output = no_slot;
         bool has_relu = false;
+        // Constants after it are along the axis with this number of axes after it, of at most these.
+        std::size_t axes_after = 0, most_axes = 1;
     };
 
-    // The weights as signed bytes without a zero point: [outputs, inputs].
+    // The weights as signed bytes without a zero point: [outputs, inputs]. Filters have that order.
     std::optional<integer_layer> weights_of(const step& product) const {
         const any_tensor* const w = constant(product.inputs[1]);
         const slot zero_slot = input_of(product, 3);
         const any_tensor* const zero = constant(zero_slot);
-        if (w == nullptr || w->shape().size() != 2 || w->elements() == 0 || (zero_slot != no_slot && zero == nullptr))
-            return {};
+        const bool is_convolution = is(product, "ConvInteger");
+        if (w == nullptr || w->elements() == 0 || (zero_slot != no_slot && zero == nullptr)) return {};
+        const std::size_t rank = w->shape().size();
+        if (is_convolution ? rank != 3 && rank != 4 : rank != 2) return {};
         if (w->type() != dtype::i8 && w->type() != dtype::u8) return {};
         integer_layer made;
-        made.in_features = w->shape()[0];
-        made.out_features = w->shape()[1];
+        made.out_features = w->shape()[is_convolution ? 0 : 1];
+        made.in_features = w->elements() / made.out_features;
         if (std::max(made.in_features, made.out_features) > kernels::most_rounded_features) return {};
         if (zero != nullptr && (zero->type() != w->type() || zero->shape().size() > 1 ||
                                 (zero->elements() != 1 && zero->elements() != made.out_features))) {
@@ -82,7 +89,8 @@ private:
         for (std::size_t c = 0; c < made.out_features; ++c) {
             const std::int32_t moved = zero == nullptr ? 0 : integer_at(*zero, zero->elements() == 1 ? 0 : c);
             for (std::size_t k = 0; k < made.in_features; ++k) {
-                const std::int32_t q = integer_at(*w, k * made.out_features + c) - moved;
+                const std::size_t at = is_convolution ? c * made.in_features + k : k * made.out_features + c;
+                const std::int32_t q = integer_at(*w, at) - moved;
                 if (q < -128 || q > 127) return {};
                 made.weight[c * made.in_features + k] = static_cast<std::int8_t>(q);
             }
@@ -90,12 +98,15 @@ private:
         return made;
     }
 
-    // Numbers for each output, from a constant that has one or as many. Finite.
-    static bool set_numbers(std::vector<float>& to, const any_tensor* from, std::size_t outputs) {
-        if (from == nullptr || from->type() != dtype::f32 || from->shape().size() > 1 ||
-            (from->elements() != 1 && from->elements() != outputs)) {
-            return false;
-        }
+    // Numbers for each output, from a constant that has one or as many, along the axis of the outputs: the last one, or
+    // of images that of the channels. Finite.
+    static bool set_numbers(std::vector<float>& to, const any_tensor* from, const layer& of) {
+        const std::size_t outputs = of.numbers.out_features, after = of.axes_after;
+        if (from == nullptr || from->type() != dtype::f32) return false;
+        const operators::lengths& shape = from->shape();
+        const std::size_t rank = shape.size();
+        const bool is_along = rank > after && shape[rank - 1 - after] == outputs && from->elements() == outputs;
+        if (rank > of.most_axes || (from->elements() != 1 && !is_along)) return false;
         for (std::size_t c = 0; c < outputs; ++c) to.push_back(from->values<float>()[from->elements() == 1 ? 0 : c]);
         return std::ranges::all_of(to, [](float each) { return std::isfinite(each); });
     }
@@ -108,7 +119,7 @@ private:
         const step& scales = in_.steps[givers_[both]];
         if (!is(scales, "Mul") || scales.opset < 7 || (scales.inputs[0] != scale && scales.inputs[1] != scale))
             return false;
-        return set_numbers(to.numbers.steps, constant(other_input(scales, scale)), to.numbers.out_features);
+        return set_numbers(to.numbers.steps, constant(other_input(scales, scale)), to);
     }
 
     void take(std::size_t at, layer& to) const {
@@ -128,7 +139,7 @@ private:
         if (sum != no_step && in_.steps[sum].opset >= 7) {
             std::vector<float> bias;
             const any_tensor* const given = constant(other_input(in_.steps[sum], to.output));
-            if (set_numbers(bias, given, to.numbers.out_features)) {
+            if (set_numbers(bias, given, to)) {
                 to.numbers.bias = std::move(bias);
                 take(sum, to);
             }
@@ -143,7 +154,8 @@ private:
 
     bool fuse(std::size_t at) {
         step& product = in_.steps[at];
-        if (!is(product, "MatMulInteger") || product.is_on_host) return false;
+        const bool is_convolution = is(product, "ConvInteger");
+        if ((!is_convolution && !is(product, "MatMulInteger")) || product.is_on_host) return false;
         const slot rows = product.inputs[0], zero = input_of(product, 2);
         if (givers_[rows] == no_step || zero == no_slot) return false;
         const step& dynamic = in_.steps[givers_[rows]];
@@ -155,6 +167,12 @@ private:
         if (!weights) return false;
         layer made;
         made.numbers = *std::move(weights);
+        if (is_convolution) {
+            made.most_axes = constant(product.inputs[1])->shape().size();
+            made.axes_after = made.most_axes - 2;
+            const std::int64_t groups = integer(product, "group", 1);
+            if (groups < 1 || made.numbers.out_features % static_cast<std::size_t>(groups) != 0) return false;
+        }
         if (!follow(product, dynamic.outputs[1], made)) return false;
         make(product, dynamic, made);
         return true;
@@ -166,16 +184,38 @@ private:
             product.label += " to " + in_.steps[each].label;
             note_joined(in_.steps[each], product);
         }
-        const std::vector<std::byte> image = kernels::integer_image({of.numbers});
+        if (is(product, "ConvInteger")) {
+            const slot filters = product.inputs[1];
+            const std::vector<std::byte> image = image_of_filters(product, of.numbers);
+            product.inputs = {dynamic.outputs[0], dynamic.outputs[1],          dynamic.outputs[2],
+                              add_bytes(image),   add_integers({of.has_relu}), filters};
+            product.what = &operators::dynamic_convolution();
+        } else {
+            const std::vector<std::byte> image = kernels::integer_image({of.numbers});
+            product.inputs = {dynamic.outputs[0], dynamic.outputs[1], dynamic.outputs[2], add_bytes(image),
+                              add_integers({static_cast<std::int64_t>(of.numbers.in_features),
+                                            static_cast<std::int64_t>(of.numbers.out_features), of.has_relu})};
+            product.what = &operators::dynamic_product();
+        }
+        product.outputs = {of.output};
+    }
+
+    // A layer for each group.
+    std::vector<std::byte> image_of_filters(const step& product, const integer_layer& all) const {
+        const auto groups = static_cast<std::size_t>(integer(product, "group", 1));
+        const std::size_t channels = constant(product.inputs[1])->shape()[1];
+        std::vector<integer_layer> packed = kernels::layers_of_groups(all, groups);
+        for (integer_layer& each : packed)
+            each.weight = kernels::weights_in_window_order(each.weight, channels, each.in_features / channels);
+        return kernels::integer_image(packed);
+    }
+    slot add_bytes(const std::vector<std::byte>& image) {
         std::vector<std::uint8_t> bytes(image.size());
         std::memcpy(bytes.data(), image.data(), image.size());
-        const std::vector<std::int64_t> form = {static_cast<std::int64_t>(of.numbers.in_features),
-                                                static_cast<std::int64_t>(of.numbers.out_features), of.has_relu};
-        product.inputs = {dynamic.outputs[0], dynamic.outputs[1], dynamic.outputs[2],
-                          add_constant(in_, any_tensor(bytes, {bytes.size()})),
-                          add_constant(in_, any_tensor(form, {form.size()}))};
-        product.outputs = {of.output};
-        product.what = &operators::dynamic_product();
+        return add_constant(in_, any_tensor(bytes, {bytes.size()}));
+    }
+    slot add_integers(const std::vector<std::int64_t>& values) {
+        return add_constant(in_, any_tensor(values, {values.size()}));
     }
 
     prepared_graph& in_;

@@ -254,7 +254,7 @@ private:
         } else {
             take_what_follows(product, made);
         }
-        std::vector<integer_layer> packed = split(weights, groups);
+        std::vector<integer_layer> packed = kernels::layers_of_groups(weights, groups);
         weights_[layers.get()] = packed;
         if (is_convolution) {
             const std::size_t channels = constant(inputs[1])->shape()[1];
@@ -293,24 +293,6 @@ private:
             set_output(made, *of_y);
             take(after);
         }
-    }
-
-    static std::vector<integer_layer> split(const integer_layer& whole, std::size_t groups) {
-        const auto outputs = static_cast<std::ptrdiff_t>(whole.out_features / groups);
-        const auto size = outputs * static_cast<std::ptrdiff_t>(whole.in_features);
-        std::vector<integer_layer> made;
-        for (std::ptrdiff_t g = 0; g < static_cast<std::ptrdiff_t>(groups); ++g) {
-            const auto some = [&](const auto& from, std::ptrdiff_t count) {
-                return std::decay_t<decltype(from)>(from.begin() + g * count, from.begin() + (g + 1) * count);
-            };
-            made.push_back({whole.in_features,
-                            static_cast<std::size_t>(outputs),
-                            some(whole.weight, size),
-                            some(whole.steps, outputs),
-                            {}});
-            if (!whole.bias.empty()) made.back().bias = some(whole.bias, outputs);
-        }
-        return made;
     }
 
     // Dequantizations that nothing reads any more.
