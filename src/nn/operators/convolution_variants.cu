@@ -1,9 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // Convolutions of quantized images, with windows that are bent, and of sequences with a state; and Col2Im, which adds
 // windows up to an image.
+#include <algorithm>
 #include <cmath>
 #include <string>
+#include <type_traits>
+#include <vector>
 
+#include "kernels/gemm/integer_gemm.hpp"
 #include "nn/operators/convolutions.hpp"
 #include "nn/operators/launch_each.hpp"
 #include "nn/operators/typed_elements.hpp"
@@ -45,7 +49,7 @@ struct integer_convolution_element {
         const auto zero_x = static_cast<std::int32_t>(x_zero[0]);
         const auto zero_w = static_cast<std::int32_t>(filter_zero[to.plane]);
         const auto r0 = grid.in_image(to.at[0], 0), r1 = grid.in_image(to.at[1], 1), r2 = grid.in_image(to.at[2], 2);
-        std::uint32_t sum = bias != nullptr ? static_cast<std::uint32_t>(bias[to.plane]) : 0u;
+        std::uint32_t sum = 0;
         for (std::size_t c = 0; c < of.channels; ++c) {
             for (std::size_t w0 = r0.first; w0 < r0.last; ++w0) {
                 for (std::size_t w1 = r1.first; w1 < r1.last; ++w1) {
@@ -62,13 +66,106 @@ struct integer_convolution_element {
             plane += grid.input_size();
             taps += grid.window_size();
         }
+        give(index, to.plane, sum);
+    }
+
+    SLUICE_KERNEL void give(std::size_t index, std::size_t plane, std::uint32_t sum) const {
+        if (bias != nullptr) sum += static_cast<std::uint32_t>(bias[plane]);
         const auto made = static_cast<std::int32_t>(sum);
         if (y_type == io::dtype::i32) {
             static_cast<std::int32_t*>(y)[index] = made;
             return;
         }
-        const double scale = x_scale[0] * filter_scale[to.plane] / y_scale[0];
+        const double scale = x_scale[0] * filter_scale[plane] / y_scale[0];
         write_saturated(y, y_type, index, std::rint(made * scale) + y_zero[0]);
+    }
+
+    // Whole planes, as products of the filters of a group by its windows.
+    static constexpr std::size_t numbers_of_part = 2'048;
+    std::size_t host_unit() const { return of.grid.output_size(); }
+    void on_host(std::size_t first, std::size_t last) const {
+        const std::size_t size = of.grid.output_size();
+        for (std::size_t plane = first / size, end = last / size; plane < end;) {
+            const std::size_t count = std::min(end - plane, of.filters - plane % of.filters);
+            if (!multiply_planes(plane, count))
+                for (std::size_t i = plane * size; i < (plane + count) * size; ++i) (*this)(i);
+            plane += count;
+        }
+    }
+
+private:
+    // Some planes of one group of one image, a few lines of the output at a time. False where bytes are not multiplied
+    // fast.
+    bool multiply_planes(std::size_t plane, std::size_t count) const {
+        constexpr std::size_t bytes_at_once = std::size_t{256} << 10;
+        const window_grid& grid = of.grid;
+        const std::size_t inner = of.channels * grid.window_size(), width = grid.output[2],
+                          lines = grid.output[0] * grid.output[1], in_image = plane % (of.groups * of.filters);
+        if (inner == 0) return false;
+        const X* const from = x + plane / of.filters * of.channels * grid.input_size();
+        const bool is_one_zero = filter_zero.is_one;
+        const kernels::byte_matrix filters{filter + in_image * inner, std::is_signed_v<W>,
+                                           is_one_zero ? static_cast<std::int32_t>(filter_zero[0]) : 0};
+        const std::size_t at_once = std::max<std::size_t>(1, bytes_at_once / (inner * width));
+        thread_local std::vector<X> windows;
+        thread_local std::vector<std::int32_t> sums;
+        for (std::size_t line = 0; line < lines; line += at_once) {
+            const std::size_t some = std::min(at_once, lines - line), columns = some * width;
+            if (windows.size() < inner * columns) windows.resize(inner * columns);
+            if (sums.size() < count * columns) sums.resize(count * columns);
+            copy_windows(from, line, some, windows.data());
+            const kernels::byte_matrix by{windows.data(), std::is_signed_v<X>, static_cast<std::int32_t>(x_zero[0])};
+            if (!kernels::multiply_bytes_on_cpu(filters, by, count, inner, columns, sums.data())) return false;
+            if (!is_one_zero) subtract_zeros(windows.data(), in_image, count, columns, sums.data());
+            for (std::size_t f = 0; f < count; ++f)
+                for (std::size_t i = 0; i < columns; ++i)
+                    give((plane + f) * lines * width + line * width + i, in_image + f,
+                         static_cast<std::uint32_t>(sums[f * columns + i]));
+        }
+        return true;
+    }
+
+    // The elements of windows of some lines of the output: [channels, window, lines, width]. Padding is the zero point.
+    void copy_windows(const X* from, std::size_t first, std::size_t lines, X* to) const {
+        const window_grid& grid = of.grid;
+        const auto zero = static_cast<X>(x_zero[0]);
+        for (std::size_t k = 0; k < of.channels * grid.window_size(); ++k) {
+            const std::size_t w2 = k % grid.window[2], w1 = k / grid.window[2] % grid.window[1],
+                              w0 = k / grid.window[2] / grid.window[1] % grid.window[0];
+            const X* const plane = from + k / grid.window_size() * grid.input_size();
+            const auto r0 = grid.windows_with(w0, 0), r1 = grid.windows_with(w1, 1), r2 = grid.windows_with(w2, 2);
+            for (std::size_t line = first; line < first + lines; ++line, to += grid.output[2]) {
+                const std::size_t o0 = line / grid.output[1], o1 = line % grid.output[1];
+                const bool is_inside = o0 >= r0.first && o0 < r0.last && o1 >= r1.first && o1 < r1.last;
+                if (!is_inside || r2.first >= r2.last) {
+                    std::fill_n(to, grid.output[2], zero);
+                    continue;
+                }
+                std::fill(to, to + r2.first, zero);
+                std::fill(to + r2.last, to + grid.output[2], zero);
+                const X* next = plane +
+                                (grid.place(o0, w0, 0) * grid.input[1] + grid.place(o1, w1, 1)) * grid.input[2] +
+                                grid.place(r2.first, w2, 2);
+                for (std::size_t o2 = r2.first; o2 < r2.last; ++o2, next += grid.stride[2]) to[o2] = *next;
+            }
+        }
+    }
+
+    // A zero point of each filter, times what a window sums up to.
+    void subtract_zeros(const X* windows, std::size_t plane, std::size_t count, std::size_t columns,
+                        std::int32_t* sums) const {
+        const auto zero = static_cast<std::int32_t>(x_zero[0]);
+        thread_local std::vector<std::uint32_t> totals;
+        totals.assign(columns, 0);
+        for (std::size_t k = 0; k < of.channels * of.grid.window_size(); ++k)
+            for (std::size_t i = 0; i < columns; ++i)
+                totals[i] += static_cast<std::uint32_t>(windows[k * columns + i] - zero);
+        for (std::size_t f = 0; f < count; ++f) {
+            const auto moved = static_cast<std::uint32_t>(static_cast<std::int32_t>(filter_zero[plane + f]));
+            for (std::size_t i = 0; i < columns; ++i)
+                sums[f * columns + i] =
+                    static_cast<std::int32_t>(static_cast<std::uint32_t>(sums[f * columns + i]) - totals[i] * moved);
+        }
     }
 };
 
