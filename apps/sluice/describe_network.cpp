@@ -8,6 +8,7 @@
 
 #include "json_line.hpp"
 #include "network_words.hpp"
+#include "row_network.hpp"
 #include "sluice/base/error.hpp"
 #include "sluice/base/printable.hpp"
 #include "sluice/nn/network.hpp"
@@ -145,7 +146,8 @@ void describe_network(const nn::model& network, const std::vector<nn::network_st
                               {"outputs", to_json(network.body.outputs)},
                               {"nodes", nodes},
                               {"parameters", parameters},
-                              {"runs", !refusal.has_value()}};
+                              {"runs", !refusal.has_value()},
+                              {"row_by_row", by_rows(network).has_value()}};
         for (const std::vector<std::string>& each : features_of(network)) all["features"] = each;
         for (const auto& [domain, version] : network.opsets)
             all["opsets"][domain.empty() ? "ai.onnx" : domain] = version;
@@ -180,7 +182,10 @@ void describe_network(const nn::model& network, const std::vector<nn::network_st
     if (rows)
         out << (rows->is_proven ? "rows of a batch are independent: " : "rows of a batch may depend on each other: ")
             << rows->text() << '\n';
-    out << (refusal ? "`sluice run` refuses it: " + *refusal : std::string("`sluice run` runs it")) << '\n';
+    out << (refusal            ? "`sluice run` refuses it: " + *refusal
+            : by_rows(network) ? std::string("`sluice run` runs it row by row")
+                               : std::string("`sluice run` runs it"))
+        << '\n';
 }
 
 void describe_operators(bool as_json, std::ostream& out) {

@@ -19,8 +19,7 @@ struct inspect_options {
     std::optional<std::filesystem::path> picture;  // SVG
 };
 
-// Blocks. Throws file_error for a file that is not a network, and with `passes` as nn::make_network; error
-// (errc::invalid_argument) for passes of a multi-layer perceptron.
+// Blocks. Throws file_error for a file that is not a network, and with `passes` as nn::make_network.
 void inspect(const inspect_options& options, bool as_json, std::ostream& out);
 
 }  // namespace sluice::app

@@ -46,7 +46,7 @@ nn::model read_model(std::span<const std::byte> file, const std::filesystem::pat
         refuse_activations(options, nodes_say_them);
         return nn::read_onnx(file, model, {}, links);
     }
-    if (!nn::is_tree_file(model)) return nn::load_safetensors(io::safetensors_view(file, model), options);
+    if (!nn::is_tree_file(file)) return nn::load_safetensors(io::safetensors_view(file, model), options);
     refuse_activations(options, trees_have_none);
     return nn::read_trees(file, model);
 }

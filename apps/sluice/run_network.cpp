@@ -41,11 +41,12 @@ void refuse_options_of_rows(const run_options& options) {
     for (const auto& [name, is_given] : given) {
         if (is_given) {
             refuse(std::string(name) +
-                   " is for networks that run row by row in f32: one input [rows, features], one output, independent "
-                   "rows; this network runs once, with whole arrays");
+                   " is for runs row by row: of networks with one input f32 [rows, features], one such output and "
+                   "independent rows, without named inputs or outputs, --precision or pictures; this run takes whole "
+                   "arrays");
         }
     }
-    if (options.device == "all") refuse("--device all is for networks that run row by row in f32; name one device");
+    if (options.device == "all") refuse("--device all is for runs row by row; name one device");
 }
 
 // In the order of the network's inputs.
@@ -95,7 +96,8 @@ bool asks_for_whole_arrays(const run_options& options) {
     if (!options.named_inputs.empty() || options.named_outputs.size() > 1 || !options.precision.empty()) return true;
     if (source_of(options.input).kind == input_kind::images) return true;  // the network says how they are read
     const auto is_named = [](const std::string& word) { return word.find('=') != std::string::npos; };
-    return std::ranges::any_of(options.named_outputs, is_named);
+    return is_named(options.input.string()) || (options.reference && is_named(options.reference->string())) ||
+           std::ranges::any_of(options.named_outputs, is_named);
 }
 
 network_result run_network(const run_options& options, nn::model network) {

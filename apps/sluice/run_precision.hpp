@@ -27,7 +27,7 @@ inline bool asks_for_precision(const run_options& options) {
     return !options.precision.empty() && options.precision != "f32";
 }
 
-// Throws errc::invalid_argument unless the run of a perceptron, row by row, can do it.
+// Throws errc::invalid_argument unless a run of several processes can do it.
 void refuse_precision_of_ranks(const run_options& options);
 
 // Blocks while it measures. `used` is set where the option is given.

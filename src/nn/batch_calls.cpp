@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "nn/prepared_network.hpp"
+#include "sluice/base/error.hpp"
 #include "sluice/op/detail/runtime_hooks.hpp"
 #include "sluice/op/with_context.hpp"
 #include "sluice/runtime/device.hpp"
@@ -86,17 +87,47 @@ void open_commands::wait_until_none() noexcept {
 
 std::shared_ptr<calls_of_rows> calls_of_rows::make(const network& of, std::size_t rows, std::size_t in,
                                                    std::size_t out) {
-    const device& on = of.inside().on();
-    if (on.kind() != device_kind::cpu || rows * (in + out) * sizeof(float) > most_bytes_of_call) return nullptr;
-    auto made = std::make_shared<calls_of_rows>(of, rows, in, out);
-    const auto workers = static_cast<std::size_t>(std::max(1, on.properties().compute_units));
-    while (made->free_.size() < workers) {
-        std::string why_not;
-        auto one = try_to_prepare(of.inside(), {view_form(io::dtype::f32, made->in_)}, why_not);
-        if (!one || !one->runs_at_once() || one->bytes() > most_bytes_of_call) return nullptr;
-        made->free_.push_back(std::move(one));
+    if (of.inside().on().kind() != device_kind::cpu || rows * (in + out) * sizeof(float) > most_bytes_of_call)
+        return nullptr;
+    const std::shared_ptr<calls_of_rows> made(new calls_of_rows(of, rows, in, out));
+    made->most_ = static_cast<std::size_t>(std::max(1, of.inside().on().properties().compute_units));
+    made->grow_to(1);
+    return made->made_ != 0 ? made : nullptr;
+}
+
+// Null: there is none.
+std::unique_ptr<prepared_call> calls_of_rows::prepare() const {
+    std::string why_not;
+    std::unique_ptr<prepared_call> one;
+    try {
+        one = try_to_prepare(of_.inside(), {view_form(io::dtype::f32, in_)}, why_not, most_bytes_of_call);
+    } catch (const out_of_memory&) {  // operations take less
+        return nullptr;
     }
-    return made;
+    if (!one || !one->runs_at_once()) return nullptr;
+    const any_tensor& gives = one->outputs().outputs.front();
+    if (gives.type() != io::dtype::f32 || !std::ranges::equal(gives.shape(), out_)) {
+        throw error(errc::shape_mismatch,
+                    of_.inside().from().path.string() + ": the network gives " + to_string(gives) + " for " +
+                        std::to_string(in_[0]) + " rows; they depend on each other",
+                    {"engine"});
+    }
+    return one;
+}
+
+void calls_of_rows::grow_to(std::size_t calls) {
+    const std::lock_guard lock(growing_);
+    while (made_ < std::min(calls, most_)) {
+        auto one = prepare();
+        if (!one) {
+            most_ = made_;
+            return;
+        }
+        const sluice::detail::spin_guard guard(lock_);
+        free_.reserve(most_);
+        free_.push_back(std::move(one));
+        ++made_;
+    }
 }
 
 std::unique_ptr<prepared_call> calls_of_rows::take() {
@@ -124,7 +155,7 @@ void calls_of_rows::use::run(const float* inputs, float* outputs) {
     if (!call_->run({&from, 1}, {&to, 1})) call_->outputs().copy_to({&to, 1});
 }
 
-std::shared_ptr<calls_of_rows> batch_calls::of_rows(std::size_t rows) {
+std::shared_ptr<calls_of_rows> batch_calls::of_rows(std::size_t rows, std::size_t batches) {
     const std::lock_guard lock(mutex_);
     const auto found = std::ranges::find(kept_, rows, [](const auto& each) { return each.first; });
     if (found != kept_.end()) {
@@ -134,6 +165,7 @@ std::shared_ptr<calls_of_rows> batch_calls::of_rows(std::size_t rows) {
         if (kept_.size() == most_sizes) kept_.erase(kept_.begin());
         kept_.emplace_back(rows, std::move(made));
     }
+    if (const auto& found_or_made = kept_.back().second) found_or_made->grow_to(batches);
     return kept_.back().second;
 }
 

@@ -62,23 +62,24 @@ private:
     const std::shared_ptr<open_commands> in_;
 };
 
-// Prepared calls of a network for one number of rows: one for each worker, since as many commands run at a time.
+// Prepared calls of a network for one number of rows: as many as commands run at a time, one for each worker at most.
 // Thread safety: all members may be called on any thread.
 class calls_of_rows {
 public:
-    // Compiles the calls and runs each with zeros; blocks. Null where a command cannot make such calls: the network
-    // cannot be prepared, its calls are launches, or they take much memory. Throws what network::prepare throws.
+    // With one call; blocks. Null where a command cannot make such calls: the network cannot be prepared, its calls are
+    // launches, they take much memory, or there is no memory. Throws what network::prepare throws, and
+    // errc::shape_mismatch for a network that does not give [rows, out].
     static std::shared_ptr<calls_of_rows> make(const network& of, std::size_t rows, std::size_t in, std::size_t out);
-
-    calls_of_rows(network of, std::size_t rows, std::size_t in, std::size_t out)
-        : of_(std::move(of)), in_{rows, in}, out_{rows, out} {}
+    // Compiles calls, and runs each with zeros, until there are that many, or as many as the device has workers; fewer
+    // where there is no memory. Blocks.
+    void grow_to(std::size_t calls);
 
     std::size_t rows() const noexcept { return in_[0]; }
 
     // One of the calls, for the thread that has it.
     class use {
     public:
-        // Waits where more threads use calls than the device has workers.
+        // Waits where all calls are in use.
         explicit use(calls_of_rows& of) : of_(of), call_(of.take()) {}
         use(const use&) = delete;  // it gives the call back
         use& operator=(const use&) = delete;
@@ -94,11 +95,17 @@ public:
     };
 
 private:
+    calls_of_rows(network of, std::size_t rows, std::size_t in, std::size_t out)
+        : of_(std::move(of)), in_{rows, in}, out_{rows, out} {}
+
+    std::unique_ptr<prepared_call> prepare() const;
     std::unique_ptr<prepared_call> take();
     void give_back(std::unique_ptr<prepared_call> one) noexcept;
 
     const network of_;  // first: the calls point into it
     const std::size_t in_[2], out_[2];
+    std::mutex growing_;
+    std::size_t made_ = 0, most_ = 0;  // guarded by growing_
     sluice::detail::spin_lock lock_;  // guards what follows
     std::vector<std::unique_ptr<prepared_call>> free_;
 };
@@ -108,9 +115,9 @@ class batch_calls {
 public:
     batch_calls(network of, std::size_t in, std::size_t out) : of_(std::move(of)), in_(in), out_(out) {}
 
-    // Null where batches of that many rows are commands of their own. Blocks for a size that is new; throws then what
-    // calls_of_rows::make throws.
-    std::shared_ptr<calls_of_rows> of_rows(std::size_t rows);
+    // For that many batches of this many rows. Null where they are commands of their own. Blocks for a size that is new,
+    // and where more calls are worth it; throws then what calls_of_rows::make throws.
+    std::shared_ptr<calls_of_rows> of_rows(std::size_t rows, std::size_t batches = 1);
 
 private:
     const network of_;

@@ -178,7 +178,7 @@ void engine::warm_up(std::size_t rows) const {
             if (batches == 0) continue;
             std::vector<const lane*> by_operations;
             for (const lane& each : lanes_)
-                if (!each.calls->of_rows(count)) by_operations.push_back(&each);
+                if (!each.calls->of_rows(count, batches)) by_operations.push_back(&each);
             for (std::size_t i = 0; !by_operations.empty() && i < std::min(options_.in_flight, batches); ++i) {
                 const lane& next = *by_operations[i % by_operations.size()];
                 under_way.push_back(submit(next, 0, count, zeros<float>({count, in_})));
@@ -295,7 +295,8 @@ void engine::run(std::size_t rows, const host_row_source& source, const row_sink
         rows,
         [&](const lane& to, std::size_t first) {
             const std::size_t count = std::min(options_.batch, rows - first);
-            if (auto calls = to.calls->of_rows(count)) return submit_group(to, first, std::move(calls));
+            if (auto calls = to.calls->of_rows(count, (rows - first) / count))
+                return submit_group(to, first, std::move(calls));
             const host_rows given = source(first, count);
             require_fit(given.values().size(), count, in_, "the inputs");
             // Without an owner an upload copies the rows at once. A CPU's worker needs no such copy, and is waited for.
@@ -307,6 +308,7 @@ void engine::run(std::size_t rows, const host_row_source& source, const row_sink
         [&](in_flight_command& ended) {
             if (ended.batch) {
                 const std::vector<any_tensor> outputs = std::move(*ended.batch).get();
+                require_fit(outputs.front().elements(), ended.rows, out_, "the network's outputs");
                 return sink(ended.first, outputs.front().values<float>());
             }
             std::move(*ended.group).get();

@@ -248,11 +248,15 @@ void prepared_call::lead_output(output_use& use, void* to) {
 }
 
 std::unique_ptr<prepared_call> try_to_prepare(const prepared_network& of, std::vector<view_form> inputs,
-                                              std::string& why_not) {
+                                              std::string& why_not, std::size_t most_bytes) {
     why_not = why_not_prepared(of, inputs);
     if (!why_not.empty()) return nullptr;
     try {
         auto call = std::make_unique<prepared_call>(of, std::move(inputs));
+        if (call->bytes() > most_bytes) {
+            why_not = "its values take " + std::to_string(call->bytes()) + " bytes";
+            return nullptr;
+        }
         call->try_out();
         return call;
     } catch (const error& failure) {

@@ -152,18 +152,20 @@ void server::note_failed_load(std::string_view name, std::size_t version, const 
     });
 }
 
-// Of a version to its successor: the same version, or where the latest one goes, the new latest.
+// Of a version to its successor: the same version, or of the latest one, where it goes, the new latest. A version that
+// was not the latest has no other successor: its sequences are of other clients than those of the latest.
 void server::hand_over_sequences(const slots& before, const made_models& made) {
     if (made.empty()) return;
+    bool is_latest = true;
     for (auto each = before.rbegin(); each != before.rend(); ++each) {
         const auto& [version, its] = *each;
         if (!its.model) continue;
+        const bool was_latest = std::exchange(is_latest, false);
         const auto same = made.find(version);
         if (same != made.end()) {
             same->second->continue_from(*its.model);
-        } else if (!before.contains(made.rbegin()->first) || !before.at(made.rbegin()->first).model) {
+        } else if (was_latest && (!before.contains(made.rbegin()->first) || !before.at(made.rbegin()->first).model)) {
             made.rbegin()->second->continue_from(*its.model);
-            return;
         }
     }
 }

@@ -83,6 +83,27 @@ TEST_F(distributed_run, broadcasts_networks_of_many_pieces) {
     expect_the_same({model, input, "--device", "cpu", "--batch", "3"}, {3});
 }
 
+// Rank 0 says what the network is, also where its file does not.
+TEST_F(distributed_run, computes_the_network_of_rank_0_on_all_ranks) {
+    std::string bytes = read_file(write_model(directory, "with_metadata", {8, 8, 3}));
+    const std::string metadata = R"("__metadata__":{"activation":"relu"},)";
+    ASSERT_NE(bytes.find(metadata), std::string::npos);
+    bytes.replace(bytes.find(metadata), metadata.size(), metadata.size(), ' ');
+    const std::string model = directory.write("net.safetensors", bytes), plain = directory / "plain.npy";
+    const auto input = write_array(directory, "input.npy", {40, 8}, quarters(40 * 8));
+    const rank_arguments first{
+        model, input, "--device", "cpu", "--batch", "5", "--output", directory / "ranks.npy", "--activation", "tanh"};
+    rank_arguments alone{"run"};
+    alone.insert(alone.end(), first.begin(), first.end());
+    alone[8] = plain;
+    ASSERT_EQ(run_tool(alone).exit_code, 0);
+    rank_arguments other = first;
+    other.back() = "relu";
+    const outcome came = run_ranks({first, other, rank_arguments(first.begin(), first.end() - 2)});
+    EXPECT_EQ(came.exit_code, 0) << came;
+    EXPECT_TRUE(read_file(directory / "ranks.npy") == read_file(plain));
+}
+
 TEST_F(distributed_run, reports_what_one_process_reports) {
     const rank_arguments arguments{digits().model,     digits().input, "--labels", digits().labels, "--reference",
                                    digits().reference, "--device",     "cpu",      "--batch",       "32"};

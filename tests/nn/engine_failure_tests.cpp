@@ -112,6 +112,19 @@ TEST_F(engines_that_fail, refuse_rows_of_another_width) {
     expect_close(run(used), expected);
 }
 
+// It gives 8 rows for any number of rows: no proof would hold for it.
+TEST_F(engines_that_fail, refuse_a_network_that_gives_another_number_of_rows) {
+    model_builder build("expand");
+    const auto one = build.node("ReduceMax", {build.input("x", {"rows", 3})}, {{"keepdims", 1}});
+    build.output("y", build.node("Expand", {one, build.constant({std::int64_t{8}, std::int64_t{3}}, {2})}));
+    round_robin pool(*machine.devices()[0], 2);
+    engine used({.batch = 8});
+    used.add(sync(make_network(build.finish()), pool), pool);
+    const floats nine(9 * 3, 1.0f);
+    floats outputs(9 * 3);
+    expect_refused(errc::shape_mismatch, {"[8, 3]"}, [&] { used.run(nine, outputs); });
+}
+
 TEST(engine_memory, names_the_requested_and_the_free_amount) {
     constexpr std::size_t limit = std::size_t{4} << 20, many = 8192;
     runtime machine({.cpu_memory_bytes = limit, .cuda = false});

@@ -218,6 +218,9 @@ TEST_F(tree_files, are_recognized_by_what_they_begin_with) {
     EXPECT_FALSE(is_tree_file("nowhere.model"));
     EXPECT_FALSE(is_tree_file(SLUICE_SOURCE_DIR "/models/digits.safetensors"));
     EXPECT_FALSE(is_tree_file(SLUICE_SOURCE_DIR "/models/digits.onnx"));
+    // The lengths of some safetensors files look like the begin of JSON and of UBJSON.
+    for (const std::string& length : {std::string(" {\0\0\0\0\0\0", 8), std::string("{L\0\0\0\0\0\0", 8)})
+        EXPECT_FALSE(is_tree_file(io::testing::bytes_of(length + R"({"0.weight":)")));
 }
 
 TEST_F(tree_files, are_refused_by_name_where_they_are_not_understood) {
@@ -253,6 +256,11 @@ TEST_F(tree_files, are_refused_where_they_contradict_themselves) {
     expect_refused(with(text, "split_feature=0", "split_feature=1"), "a feature that does not exist");
     expect_refused(with(text, "decision_type=0", "decision_type=1"), "categories that do not exist");
     expect_refused(with(text, "num_tree_per_iteration=1", "num_tree_per_iteration=2"), "does not divide");
+    // A node that no other leads to.
+    std::string lost = with(with(text, "num_leaves=2", "num_leaves=3"), "split_feature=0", "split_feature=0 0");
+    lost = with(with(lost, "threshold=0.5", "threshold=0.5 0.5"), "decision_type=0", "decision_type=0 0");
+    lost = with(with(lost, "left_child=-1", "left_child=-1 -2000000000"), "right_child=-2", "right_child=-2 -3");
+    expect_refused(with(lost, "leaf_value=1 2", "leaf_value=1 2 3"), "does not exist");
     const std::string& other = one_split_of_xgboost;
     EXPECT_NO_THROW(static_cast<void>(read_trees(io::testing::bytes_of(other), "model.json")));
     expect_refused(with(other, "[1,-1,-1]", "[0,-1,-1]"), "in two ways");
@@ -261,6 +269,7 @@ TEST_F(tree_files, are_refused_where_they_contradict_themselves) {
     expect_refused(with(other, "[0,0,0]", "[3,0,0]"), "split_indices");
     expect_refused(with(other, "[0.5,1,2]", "[0.5,1]"), "has 2 numbers instead of 3");
     expect_refused(with(other, R"("num_nodes":"3")", R"("num_nodes":"3000000000")"), "num_nodes");
+    expect_refused(with(other, R"("num_nodes":"3")", R"("num_nodes":"1073741824")"), "has 3 numbers instead of");
     expect_refused(with(other, R"("categories_nodes":[])", R"("categories_nodes":[0])"), "categories_segments");
     expect_refused(with(other, "[5E-1]", "[1,2]"), "has 2 numbers for 1 outputs");
     expect_refused(with(other, R"("tree_info":[0])", R"("tree_info":[0],"tree_info":[0])"), "twice");

@@ -128,7 +128,8 @@ TEST(grpc_compression, other_calls_are_answered_between_the_pieces) {
             ModelInferResponse got;
             return infer(server, long_one, got).ok();
         });
-        while (budget->bytes() < mib) std::this_thread::yield();
+        while (budget->bytes() < mib && big.wait_for(std::chrono::seconds(0)) != std::future_status::ready)
+            std::this_thread::yield();
         ASSERT_TRUE(server.infer(row(1)).ok());
         was_between = budget->bytes() >= mib && budget->bytes() < 40 * mib;
         big.wait();

@@ -245,10 +245,11 @@ TEST(sequences, configurations_say_the_state_or_that_there_is_none) {
 struct repository {
     explicit repository(const std::string& config = R"({"versions": "latest"})") {
         add(1);
-        std::ofstream(folder / "m/config.json") << config;
+        say(config);
         models = std::make_unique<server>(model_source::repository(folder / ""), engine);
         models->load_all();
     }
+    void say(const std::string& config) const { std::ofstream(folder / "m/config.json") << config; }
     void add(int version) const {
         const auto to = folder / ("m/" + std::to_string(version));
         std::filesystem::create_directories(to);
@@ -271,6 +272,23 @@ TEST(sequences, go_on_where_the_model_is_loaded_again_with_the_same_state) {
     EXPECT_EQ(files.models->find("m")->version(), 2U);
     EXPECT_EQ(ask(*files.models->find("m"), step(number(1), {1})), floats{30});
     EXPECT_EQ(files.models->find("m")->statistics().sequences, 1U);
+}
+
+// Clients who name no version use the latest one: its sequences are not those of a version that goes.
+TEST(sequences, of_a_version_that_goes_are_not_those_of_the_new_latest) {
+    repository files(R"({"versions": [1]})");
+    files.add(2);
+    files.say(R"({"versions": [1, 2]})");
+    files.models->load("m");
+    ask(*files.models->find("m", 1), step(number(7), {1}, true));
+    ask(*files.models->find("m"), step(number(7), {100}, true));
+    files.add(3);
+    files.say(R"({"versions": [2, 3]})");
+    files.models->load("m");
+    EXPECT_EQ(files.models->find("m")->version(), 3U);
+    EXPECT_EQ(ask(*files.models->find("m", 2), step(number(7), {1})), floats{1010});
+    EXPECT_THAT(why_not(*files.models->find("m"), step(number(7), {1}), refusal_kind::bad_request),
+                HasSubstr("there is no sequence 7"));
 }
 
 TEST(sequences, end_at_the_next_step_where_the_state_is_another_one) {

@@ -6,6 +6,7 @@
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
+#include <functional>
 #include <nlohmann/json.hpp>
 #include <ostream>
 #include <stdexcept>
@@ -51,6 +52,27 @@ std::string as_text(float value) {
 }
 
 float float_from(const std::string& text) { return std::strtof(text.c_str(), nullptr); }
+
+// Of all numbers of the network, also of those that its file only names.
+std::size_t digest_of(const nn::graph& of) {
+    std::size_t sum = 0;
+    const auto add = [&](std::size_t hash) { sum = sum * 1'000'003 + hash; };
+    for (const auto& [name, value] : of.constants) add(std::hash<std::string>()(*value.bytes));
+    for (const nn::node& each : of.nodes) {
+        for (const auto& [name, value] : each.attributes) {
+            if (const auto* const inner = std::get_if<std::shared_ptr<const nn::graph>>(&value))
+                add(digest_of(**inner));
+            if (const auto* const numbers = std::get_if<nn::constant>(&value))
+                add(std::hash<std::string>()(*numbers->bytes));
+        }
+    }
+    return sum;
+}
+
+json to_json(std::optional<activation> named) { return named ? json(to_string(*named)) : json(); }
+std::optional<activation> activation_in(const json& from) {
+    return from.is_null() ? std::nullopt : activation_from_string(from.get<std::string>());
+}
 
 // What must be the same on every rank for their outputs to be of one run.
 json terms_of(const run_options& options, std::size_t rows) {
@@ -183,14 +205,17 @@ private:
             check_output_names(options_);
             job_.alive_while([&] {
                 file_ = io::regular_file(options_.model).read_all();
-                network_ = network_in_file();
+                network_ = network_in_file(options_.model, options_.network);
             });
             input_.emplace(options_, network_.in);
             terms = terms_of(options_, input_->count());
             terms["bytes of the network"] = file_.size();
             terms["features"] = {network_.in, network_.out};
+            terms["activations"] = {to_json(options_.network.hidden), to_json(options_.network.output)};
         }
         terms = json::parse(job_.share_text(terms.dump()));
+        // As it is, for a path need not be UTF-8. Its ending may say what the file is.
+        const std::filesystem::path name = job_.share_text(options_.model.filename().string());
         if (job_.rank() != 0) {
             network_.in = terms["features"][0];
             network_.out = terms["features"][1];
@@ -200,8 +225,16 @@ private:
         }
         job_.agree();
         job_.broadcast(file_);
-        if (job_.rank() != 0) job_.alive_while([&] { network_ = network_in_file(); });
+        if (job_.rank() != 0) {
+            const json& named = terms["activations"];
+            job_.alive_while([&] {
+                network_ = network_in_file(options_.model.parent_path() / name,
+                                           {.hidden = activation_in(named[0]), .output = activation_in(named[1])});
+            });
+        }
         file_ = {};
+        const std::string mine = std::to_string(job_.alive_while([&] { return digest_of(network_.network.body); }));
+        if (job_.share_text(mine) != mine) refuse("the network's external data is not that of rank 0");
         rows_ = input_->count();
         output_ = network_.network.body.outputs.front().name;
         outputs_ = network_.out;
@@ -209,8 +242,8 @@ private:
         checked_.emplace(options_, rows_, range_, outputs_);
     }
 
-    row_network network_in_file() const {
-        const nn::model read = read_model(file_, options_.model, options_.network, links_of(options_.follows_links));
+    row_network network_in_file(const std::filesystem::path& name, const nn::safetensors_options& activations) const {
+        const nn::model read = read_model(file_, name, activations, links_of(options_.follows_links));
         std::optional<row_network> rows = by_rows(read);
         if (!rows) {
             refuse(

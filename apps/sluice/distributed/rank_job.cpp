@@ -170,14 +170,6 @@ void rank_job::wait_quietly_for(Condition condition) {
     }
 }
 
-void rank_job::fail_first(const std::exception& own) {
-    if (rank() != 0) return report({rank(), status_of(own), message_of(own)});
-    const clock::time_point end = clock::now() + 1s;
-    wait_for([&] { return clock::now() > end; });
-}
-
-void rank_job::wait_until(const std::function<bool()>& condition) { wait_for(condition); }
-
 void rank_job::check_job() {
     signals_.check();
     process_messages();

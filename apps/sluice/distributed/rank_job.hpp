@@ -49,7 +49,6 @@ public:
     int rank() const noexcept { return world_.rank(); }
     int size() const noexcept { return world_.size(); }
     const std::string& host_of(int rank) const { return hosts_.at(static_cast<std::size_t>(rank)); }
-    std::chrono::milliseconds longest_silence() const noexcept { return longest_silence_; }
     // Which of the ranks on this rank's host it is, and of how many.
     int local_rank() const noexcept { return local_rank_; }
     int local_size() const noexcept { return local_size_; }
@@ -61,17 +60,9 @@ public:
     std::string share_text(std::string text);
     // Blocks until all ranks have made this call, so that none fails before what follows.
     void agree();
-    // Copies rank 0's bytes to every rank. Blocks until all have them. Call it after agree(), since a rank that does not join in looks like
-    // one that hangs: this call ends the processes where others throw.
+    // Copies rank 0's bytes to every rank. Blocks until all have them. Call it after agree(), since a rank that does
+    // not join in looks like one that hangs: this call ends the processes where others throw.
     void broadcast(std::span<std::byte> bytes);
-
-    // Call it before this rank releases what it shares with others outside MPI, which would look like a failure of
-    // theirs: it reports the first cause to rank 0 at once. Rank 0 itself waits a second for the cause of another rank,
-    // and throws then. The part must end by throwing `own`.
-    void fail_first(const std::exception& own);
-
-    // Blocks until the condition holds; checks it again and again.
-    void wait_until(const std::function<bool()>& condition);
 
     // A sign of life: this rank has done `rows` of its rows. Call it between batches. Cheap.
     void done(std::size_t rows);

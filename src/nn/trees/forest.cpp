@@ -11,6 +11,7 @@ namespace sluice::nn::trees {
 namespace {
 
 constexpr std::size_t most_nodes = std::size_t{1} << 30;
+constexpr std::size_t most_outputs = std::size_t{1} << 20;
 constexpr double infinity = std::numeric_limits<double>::infinity();
 
 template <typename T>
@@ -135,6 +136,7 @@ std::map<std::string, attribute, std::less<>> forest::attributes_of(const forest
 
 model forest::finish(const forest_form& form) && {
     if (form.features == 0) refuse({}, "has no features");
+    if (form.outputs > most_outputs) refuse({}, "has more than 2^20 outputs");
     for (const double each : form.base)
         if (std::isnan(each)) refuse("base score", "is not a number");
     const auto rows_of = [](std::string name, io::dtype type, std::size_t width) {
@@ -153,15 +155,19 @@ model forest::finish(const forest_form& form) && {
 
 std::string why_no_tree(std::span<const children> nodes, std::size_t leaves) {
     std::vector<bool> is_seen(nodes.size()), is_seen_leaf(leaves);
+    const auto seen_of = [&](place of) -> std::vector<bool>& { return of < 0 ? is_seen_leaf : is_seen; };
+    const auto index_of = [](place of) { return static_cast<std::size_t>(of < 0 ? ~of : of); };
+    for (const children& of : nodes)
+        for (const place each : {of.yes, of.no})
+            if (index_of(each) >= seen_of(each).size()) return "has a child that does not exist";
     std::vector<std::size_t> open{0};
     if (!nodes.empty()) is_seen[0] = true;
     while (!open.empty() && !nodes.empty()) {
         const children of = nodes[open.back()];
         open.pop_back();
         for (const place each : {of.yes, of.no}) {
-            const auto at = static_cast<std::size_t>(each < 0 ? ~each : each);
-            std::vector<bool>& seen = each < 0 ? is_seen_leaf : is_seen;
-            if (at >= seen.size()) return "has a child that does not exist";
+            const std::size_t at = index_of(each);
+            std::vector<bool>& seen = seen_of(each);
             if (seen[at]) return "reaches a node or a leaf in two ways, and so is not a tree";
             seen[at] = true;
             if (each >= 0) open.push_back(at);

@@ -16,8 +16,14 @@ namespace {
 
 enum class format { unknown, lightgbm, json, ubjson };
 
+// The first eight bytes of a safetensors file are the length of its JSON, of at most 100 MB: they may look like these.
+bool is_safetensors(std::string_view head) {
+    return head.size() > 8 && head[8] == '{' && head.substr(4, 4) == std::string_view("\0\0\0\0", 4);
+}
+
 // The first bytes are enough. A UBJSON object continues with the type of a length, of which there are seven letters.
 format format_of(std::string_view head) {
+    if (is_safetensors(head)) return format::unknown;
     if (head.starts_with("tree\n") || head.starts_with("tree\r\n")) return format::lightgbm;
     if (head.size() >= 2 && head[0] == '{' && std::string_view("UiIlL$#").find(head[1]) != std::string_view::npos)
         return format::ubjson;

@@ -34,8 +34,9 @@ public:
         if (const auto width = of_.at("tree_param").find("size_leaf_vector"); width && width->count_in_text() > 1)
             width->refuse("says that a leaf has several values: accepted is multi_strategy=one_output_per_tree");
         if (count_ == 0) of_.refuse("has no nodes");
-        read_categories();
+        // The file has as many numbers: what is made for each node is no more than a multiple of it.
         const auto left = of_.at("left_children").numbers(count_), right = of_.at("right_children").numbers(count_);
+        read_categories();
         // Of each node its place among the nodes or among the leaves.
         std::vector<place> places(count_);
         std::size_t inner = 0, leaves = 0;
@@ -88,9 +89,9 @@ private:
     // list.
     void read_categories() {
         is_categorical_.resize(count_);
-        categories_.resize(count_);
         const auto types = of_.find("split_type");
         if (!types) return;
+        categories_.resize(count_);
         const auto kinds = types->numbers(count_);
         for (std::size_t i = 0; i < count_; ++i) is_categorical_[i] = kinds[i] != 0;
         const field nodes = of_.at("categories_nodes"), begins = of_.at("categories_segments"),
