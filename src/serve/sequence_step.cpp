@@ -30,6 +30,7 @@ sequence_step::sequence_step(std::shared_ptr<infer_call> from, served_model& mod
     inputs = from_->inputs;
     timeout = from_->timeout;
     priority = from_->priority;
+    so_far = from_->so_far;
 }
 
 void sequence_step::take_state() {

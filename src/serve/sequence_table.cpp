@@ -180,6 +180,11 @@ std::size_t sequence_table::size() const {
     return live_.size();
 }
 
+std::size_t sequence_table::waiting() const {
+    const std::lock_guard lock(mutex_);
+    return waiting_;
+}
+
 std::array<std::uint64_t, sequence_ends> sequence_table::ended() const {
     const std::lock_guard lock(mutex_);
     return ended_;

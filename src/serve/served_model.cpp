@@ -614,6 +614,7 @@ model_statistics served_model::statistics() const {
     now.running = running_;
     if (!sequences_) return now;
     now.sequences = sequences_->size();
+    now.waiting += sequences_->waiting();
     now.ended_sequences = sequences_->ended();
     return now;
 }

@@ -18,7 +18,7 @@ namespace sluice::serve {
 state_values find_state_values(const loaded_model& network, const model_config& config);
 
 // The shapes of the state before the first step, in the order of state.all. `inputs`: the step's. Throws refusal
-// (bad_request) where a length is said nowhere, and for a shape that is too large.
+// (bad_request) where a length is said nowhere.
 std::vector<tensor_shape> first_shapes(const loaded_model& network, const model_config& config,
                                        const state_values& state, std::span<const tensor_view> inputs);
 

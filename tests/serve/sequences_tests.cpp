@@ -317,6 +317,7 @@ TEST(sequences, steps_that_wait_are_answered_while_the_model_is_loaded_again) {
     }
     old->wait_until_running();
     const auto before = files.models->find("m");
+    EXPECT_EQ(before->statistics().waiting, 2U);
     files.network = std::make_shared<summing_model>();
     std::thread loads([&] { files.models->load("m"); });
     while (files.models->find("m") == before) std::this_thread::yield();
