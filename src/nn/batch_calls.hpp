@@ -106,7 +106,7 @@ private:
     const std::size_t in_[2], out_[2];
     std::mutex growing_;
     std::size_t made_ = 0, most_ = 0;  // guarded by growing_
-    sluice::detail::spin_lock lock_;  // guards what follows
+    sluice::detail::spin_lock lock_;   // guards what follows
     std::vector<std::unique_ptr<prepared_call>> free_;
 };
 
@@ -115,8 +115,8 @@ class batch_calls {
 public:
     batch_calls(network of, std::size_t in, std::size_t out) : of_(std::move(of)), in_(in), out_(out) {}
 
-    // For that many batches of this many rows. Null where they are commands of their own. Blocks for a size that is new,
-    // and where more calls are worth it; throws then what calls_of_rows::make throws.
+    // For that many batches of this many rows. Null where they are commands of their own. Blocks for a size that is
+    // new, and where more calls are worth it; throws then what calls_of_rows::make throws.
     std::shared_ptr<calls_of_rows> of_rows(std::size_t rows, std::size_t batches = 1);
 
 private:

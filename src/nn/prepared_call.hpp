@@ -91,8 +91,8 @@ private:
     std::vector<output_use> outputs_;  // none: they are copied from landed_
 };
 
-// A call that has run with zeros. Null: the network cannot be prepared, or the call would have more bytes than these, for
-// the reason that `why_not` says then. Blocks; throws what prepared_call and its run throw otherwise.
+// A call that has run with zeros. Null: the network cannot be prepared, or the call would have more bytes than these,
+// for the reason that `why_not` says then. Blocks; throws what prepared_call and its run throw otherwise.
 std::unique_ptr<prepared_call> try_to_prepare(const prepared_network& of, std::vector<view_form> inputs,
                                               std::string& why_not, std::size_t most_bytes = ~std::size_t{0});
 

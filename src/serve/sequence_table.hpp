@@ -58,16 +58,17 @@ public:
 
     void set_limits(const limits& its);
 
-    // True: the step has its turn. False: it gets it from end_turn() of the step before it. Throws refusal, and nothing changes:
-    // bad_request for a sequence that is not live where the step does not begin one; queue_full for one too many, and
-    // for too many steps that wait; unavailable where the memory for requests is in use.
+    // True: the step has its turn. False: it gets it from end_turn() of the step before it. Throws refusal, and nothing
+    // changes: bad_request for a sequence that is not live where the step does not begin one; queue_full for one too
+    // many, and for too many steps that wait; unavailable where the memory for requests is in use.
     bool enter(const std::shared_ptr<sequence_step>& step);
 
     // For the step that has its turn. Where it does not begin its sequence, the state that it continues from, valid
     // until the end of its turn. Throws refusal (bad_request) where the sequence is not live any more, or its state is
     // another one than `like`: then the sequence has ended.
     const kept_state& state_for(const sequence_step& step, const std::vector<nn::value_info>& like);
-    // What the step has made: the sequence has it when the turn ends. Throws refusal (unavailable), and nothing changes.
+    // What the step has made: the sequence has it when the turn ends. Throws refusal (unavailable), and nothing
+    // changes.
     void keep(const sequence_step& step, kept_state made);
     // Ends the turn; without keep() nothing has changed. Gives the step that has its turn now, if one waits.
     std::shared_ptr<sequence_step> end_turn(const sequence_step& step) noexcept;
