@@ -111,7 +111,7 @@ TEST(tool_precision, auto_takes_one_that_is_accurate_and_reports_all) {
 
 TEST(tool_precision, refuses_what_it_cannot_do) {
     expect_refused(run_in(cnn, "fp8"), "auto,f32,bf16,f16,int8");
-    expect_refused(run_in(perceptron, "bf16", {"--batch", "16"}), "--batch is for networks that run row by row in f32");
+    expect_refused(run_in(perceptron, "bf16", {"--batch", "16"}), "--batch is for runs row by row");
     for (const std::string precision : {"f32", "bf16"}) {
         const outcome plain = run_in(digits().model, precision, {"--activation", "relu"});
         EXPECT_EQ(plain.exit_code, 0) << plain;
