@@ -106,8 +106,7 @@ TEST(tool_network, refuses_what_the_network_does_not_have) {
     expect_refused({cnn, "--input", "image=" + digits().input}, "the network has no 'image'; it has 'input'");
     expect_refused({cnn, digits().input, "--output", "scores=x.npy"}, "the network has no 'scores'; it has 'logits'");
     expect_refused({cnn, digits().input, "--input", "input=" + digits().input}, "'input' is named twice");
-    expect_refused({cnn, "--input", "input=" + digits().input, "--batch", "16"},
-                   "--batch is for runs row by row");
+    expect_refused({cnn, "--input", "input=" + digits().input, "--batch", "16"}, "--batch is for runs row by row");
     expect_refused({cnn, digits().labels}, "the input must have two dimensions");
     expect_refused({cnn, "--input", "input=" + digits().labels}, "input 'input'");
     expect_refused({digits().model, "--input", "x=" + digits().input}, "the network has no 'x'; it has 'input'");

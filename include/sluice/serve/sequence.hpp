@@ -18,7 +18,7 @@ namespace sluice::serve {
 struct sequence_id {
     static constexpr std::size_t most_bytes = 128;  // of a text
 
-    std::string text;
+    std::string text;          // empty: the number counts
     std::uint64_t number = 0;  // where `text` is empty
 
     // For people. Costs a copy of the text.
@@ -28,7 +28,7 @@ struct sequence_id {
 
 // That a request is a step of a sequence.
 struct sequence_request {
-    sequence_id id;
+    sequence_id id;       // whose step it is
     bool begins = false;  // from zeros; also where a sequence of this id is live
     bool ends = false;    // after this step the server keeps nothing of it
     // What the sequence's state counts for. Empty: for nothing.
@@ -37,14 +37,15 @@ struct sequence_request {
 
 // Which inputs of a model are outputs of the step before.
 struct state_values {
+    // An input, and the output that it is in the next step.
     struct value {
         std::size_t input, output;  // their places in the model's order
     };
 
-    std::vector<value> all;          // in the order of the inputs' names; empty: the model has no sequences
-    std::vector<bool> input_states;  // of each input, whether it is state
-    std::vector<bool> output_states;
-    std::string words;  // for people: "hn is the next h0", or why there are none
+    std::vector<value> all;           // in the order of the inputs' names; empty: the model has no sequences
+    std::vector<bool> input_states;   // of each input, whether it is state
+    std::vector<bool> output_states;  // the same of each output
+    std::string words;                // for people: "hn is the next h0", or why there are none
 };
 
 // Why the server has ended sequences.
@@ -54,7 +55,7 @@ enum class sequence_end : unsigned char {
     idle,       // no step came for too long
     replaced,   // the model was loaded again, with another state
 };
-constexpr std::size_t sequence_ends = 4;
+constexpr std::size_t sequence_ends = 4;  // how many there are
 
 // "asked"; costs O(1)
 const char* name_of(sequence_end why) noexcept;
