@@ -235,7 +235,7 @@ private:
         {"state", [this](const std::string& key, const json& v) { read_state(key, v); }},
         {"state_shapes", [this](const std::string& key, const json& v) { read_state_shapes(key, v); }},
         {"max_sequences", count(&model_config::max_sequences, 0, most_waiting)},
-        {"sequence_idle_ms", count(&model_config::sequence_idle_ms, 1, 7 * 24 * 3'600'000)},
+        {"sequence_idle_ms", count(&model_config::sequence_idle_ms, 1, std::size_t{7} * 24 * 3'600'000)},
         {"activation",
          [this](const std::string& key, const json& v) { to_.hidden_activation = read_activation(key, v); }},
         {"output_activation",

@@ -99,6 +99,7 @@ std::shared_ptr<sequence_step> sequence_step::fail(const refusal& why) noexcept 
     return next;
 }
 
+// NOLINTNEXTLINE(bugprone-exception-escape): shared_from_this does not throw, the model is in a shared_ptr
 void sequence_step::end(std::shared_ptr<sequence_step> next) noexcept {
     if (next) {
         // Of another version, it may end with its last step, before this thread has left it.

@@ -272,6 +272,7 @@ bool served_model::submit_step(std::shared_ptr<infer_call> call, lent_thread* le
 }
 
 // The step's inputs are those of an ordinary request now. Where one is refused, the next of its sequence has its turn.
+// NOLINTNEXTLINE(bugprone-exception-escape): shared_from_this does not throw, the models are in shared_ptrs
 void served_model::begin_turn(std::shared_ptr<sequence_step> step, lent_thread* lent) noexcept {
     std::shared_ptr<served_model> other;  // of another version: it may end with its last step, before this does
     while (step) {

@@ -114,6 +114,7 @@ state_values find_state_values(const loaded_model& network, const model_config& 
     made.input_states.resize(network.inputs().size());
     made.output_states.resize(network.outputs().size());
     std::vector<nn::state_pair> pairs;
+    pairs.reserve(config.state.size());
     for (const auto& [output, input] : config.state) pairs.push_back({output, input});
     if (pairs.empty()) pairs = named_pairs(network);
     for (const nn::state_pair& each : pairs) add_pair(each, network, made);

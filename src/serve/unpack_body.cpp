@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "serve/unpack_body.hpp"
 
-#include <strings.h>
 #include <zlib.h>
 
 #include <algorithm>
+#include <cctype>
 #include <new>
 #include <utility>
 
@@ -33,7 +33,7 @@ int format_of(std::string_view body, content_coding coding) noexcept {
 
 content_coding content_coding_of(std::string_view value) noexcept {
     const auto is = [value](std::string_view word) {
-        return value.size() == word.size() && ::strncasecmp(value.data(), word.data(), word.size()) == 0;
+        return std::ranges::equal(value, word, [](unsigned char a, char b) { return std::tolower(a) == b; });
     };
     if (is("identity")) return content_coding::identity;
     if (is("gzip") || is("x-gzip")) return content_coding::gzip;
