@@ -55,7 +55,8 @@ void fuse_image_stretches(prepared_graph& in, execution_context& context);
 void fuse_short_image_stretches(prepared_graph& in, precision what, execution_context& context,
                                 rounding_report& report);
 
-// On a CPU: the constant f32 weights of RNN, GRU and LSTM are packed once. Also in the graphs of steps.
+// On a CPU: the constant weights of RNN, GRU and LSTM in f32, and of DynamicQuantizeLSTM, are packed once. Also in the
+// graphs of steps.
 void pack_recurrent_layers(prepared_graph& in, execution_context& context);
 
 // On a CPU: the attributes of trees become one constant, in the form in which they are computed with. Also in the

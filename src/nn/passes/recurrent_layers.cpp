@@ -30,6 +30,16 @@ std::optional<recurrent_kind> recurrent_kind_of(const step& of) {
 
 bool is_given(const step& of, std::size_t input) { return input < of.inputs.size() && of.inputs[input] != no_slot; }
 
+// [directions, columns] constant numbers; null where the input is left out. None: they are not constant, or have
+// another shape.
+std::optional<const float*> numbers_of(const prepared_graph& in, const step& of, std::size_t input,
+                                       const lengths& shape) {
+    if (!is_given(of, input)) return nullptr;
+    const any_tensor* const found = constant_input(in, of, input);
+    if (found == nullptr || found->shape() != shape) return {};
+    return found->values<float>().data();
+}
+
 // The image, unless a weight is not constant, or of a shape that the operator refuses.
 std::optional<any_tensor> recurrent_image_of(const prepared_graph& in, const step& of, recurrent_kind kind) {
     const any_tensor *const w = constant_input(in, of, 1), *const r = constant_input(in, of, 2);
@@ -41,13 +51,8 @@ std::optional<any_tensor> recurrent_image_of(const prepared_graph& in, const ste
         hidden == 0) {
         return {};
     }
-    const auto numbers = [&](std::size_t input, std::size_t columns) -> std::optional<const float*> {
-        if (!is_given(of, input)) return nullptr;
-        const any_tensor* const found = constant_input(in, of, input);
-        if (found == nullptr || found->shape() != lengths{directions, columns}) return {};
-        return found->values<float>().data();
-    };
-    const auto biases = numbers(3, 2 * rows), peepholes = numbers(7, 3 * hidden);
+    const auto biases = numbers_of(in, of, 3, {directions, 2 * rows}),
+               peepholes = numbers_of(in, of, 7, {directions, 3 * hidden});
     if (!biases || !peepholes) return {};
     std::vector<float> image(kernels::recurrent_image_floats(form));
     kernels::pack_recurrent(form, {w->values<float>().data(), r->values<float>().data(), *biases, *peepholes},
@@ -116,13 +121,8 @@ std::optional<any_tensor> integer_image_of(const prepared_graph& in, const step&
     const kernels::recurrent_form form{recurrent_kind::lstm, directions, 1, 1, w_shape[1], hidden};
     if (w_shape != lengths{directions, form.inputs, 4 * hidden} || r_shape != lengths{directions, hidden, 4 * hidden})
         return {};
-    const auto numbers = [&](std::size_t input, std::size_t columns) -> std::optional<const float*> {
-        if (!is_given(of, input)) return nullptr;
-        const any_tensor* const found = constant_input(in, of, input);
-        if (found == nullptr || found->shape() != lengths{directions, columns}) return {};
-        return found->values<float>().data();
-    };
-    const auto biases = numbers(3, 8 * hidden), peepholes = numbers(7, 3 * hidden);
+    const auto biases = numbers_of(in, of, 3, {directions, 8 * hidden}),
+               peepholes = numbers_of(in, of, 7, {directions, 3 * hidden});
     if (!biases || !peepholes) return {};
     const std::vector<std::byte> image =
         kernels::recurrent_integer_image(form, {w->weights, r->weights, w->steps, r->steps, *biases, *peepholes});

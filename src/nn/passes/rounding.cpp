@@ -91,17 +91,23 @@ private:
         return packed_layers;
     }
 
-    // Those before the first one that cannot be rounded. Whether there are any.
-    bool round_layers(std::vector<found_layer> found) {
-        bool takes_matrix = false;
+    // Leaves of these layers the ones before the first that cannot be rounded, and takes their numbers.
+    std::vector<mlp_layer> take_numbers(std::vector<found_layer>& found, bool& takes_matrix) const {
         std::vector<mlp_layer> numbers;
         for (found_layer& each : found) {
             if (!kernels::why_not_rounded(type_of(what_), each.numbers).empty()) break;
             takes_matrix |= each.takes_matrix;
             numbers.push_back(std::move(each.numbers));
         }
-        if (numbers.empty()) return false;
         found.resize(numbers.size());
+        return numbers;
+    }
+
+    // Whether there are layers that can be rounded.
+    bool round_layers(std::vector<found_layer> found) {
+        bool takes_matrix = false;
+        const std::vector<mlp_layer> numbers = take_numbers(found, takes_matrix);
+        if (numbers.empty()) return false;
         step& whole = dense_search::join(in_, found, is_left_);
         whole.what = &operators::rounded_dense_layers();
         report_.rounded += numbers.size();
@@ -109,18 +115,13 @@ private:
         return true;
     }
 
-    // On a GPU: all layers by one kernel. Whether there are several before the first one that cannot be rounded.
+    // On a GPU: all layers by one kernel. Whether there are several that can be rounded.
     bool narrow_layers(std::vector<found_layer> found) {
-        if (what_ == precision::int8 || context_.device().properties().compute_capability < 80) return false;
+        if (what_ == precision::int8 || context_.device().properties().compute_capability < 80 || found.size() < 2)
+            return false;
         bool takes_matrix = false;
-        std::vector<mlp_layer> numbers;
-        for (found_layer& each : found) {
-            if (!kernels::why_not_rounded(type_of(what_), each.numbers).empty()) break;
-            takes_matrix |= each.takes_matrix;
-            numbers.push_back(std::move(each.numbers));
-        }
+        std::vector<mlp_layer> numbers = take_numbers(found, takes_matrix);
         if (numbers.size() < 2) return false;
-        found.resize(numbers.size());
         step& whole = dense_search::join(in_, found, is_left_);
         whole.what = &operators::narrowed_layer();
         rounded_operator made{.type = what_ == precision::bf16 ? io::dtype::bf16 : io::dtype::f16};
