@@ -206,7 +206,10 @@ cuda_graph_program::built_node cuda_graph_program::add_library_call(CUgraph_st* 
     if (is_inside) return {api::capture_as_node(to, after, on.get(), call, context)};
     const auto leaves = api::capture(to, after, on.get(), call, context);
     if (left.kernel() != nullptr) return {api::add_kernel(to, after, left.kernel(), left.command(), context), true};
-    if (leaves.size() == 1) return {leaves.front(), may_start_early && api::is_kernel(leaves.front(), context)};
+    // A call that enqueues nothing leaves what it comes after.
+    const auto is_leaf = [&](const api::graph_dependency& each) { return each.node == leaves.front(); };
+    if (leaves.size() == 1 && std::ranges::none_of(after, is_leaf))
+        return {leaves.front(), may_start_early && api::is_kernel(leaves.front(), context)};
     std::vector<api::graph_dependency> all;
     for (const api::graph_node_handle each : leaves) all.push_back({each, false});
     return {api::add_empty(to, all, context)};
@@ -245,11 +248,15 @@ void cuda_graph_program::build_into(CUgraph_st* to, const command_graph& from, s
         const auto itself = static_cast<std::uint32_t>(i);
         std::span<const std::uint32_t> carried = chains.makes(i);
         after.clear();
+        bool has_early_edge = false;
         for (const graph_edge& edge : chains.before(i)) {
             has_follower[edge.from] = true;
-            after.push_back({nodes[edge.from].handle, waits_programmatically && nodes[edge.from].is_kernel &&
-                                                          !is_left_out(edge.from, is_inside) &&
-                                                          edge.reason != edge_reason::stream_order});
+            built_node& from_node = nodes[edge.from];
+            const bool is_early = waits_programmatically && from_node.is_kernel && !is_left_out(edge.from, is_inside) &&
+                                  edge.reason != edge_reason::stream_order;
+            after.push_back({from_node.handle, is_early});
+            from_node.has_early_edge |= is_early;
+            has_early_edge |= is_early;
         }
         api::graph_node_handle made = nullptr;
         if (copy != nullptr) {
@@ -268,6 +275,7 @@ void cuda_graph_program::build_into(CUgraph_st* to, const command_graph& from, s
             made = add_launch(to, after, from, node, loops);
         } else if (is_library) {
             nodes.push_back(add_library_call(to, after, from, node, context, is_inside));
+            nodes.back().has_early_edge = has_early_edge;
             continue;
         } else if (const auto* host = std::get_if<host_command>(&node.what)) {
             host_calls.all.push_back(std::make_unique<graph_host_call>(host->call));
@@ -277,7 +285,7 @@ void cuda_graph_program::build_into(CUgraph_st* to, const command_graph& from, s
         }
         // (Edges to what comes after a cluster or a cooperative launch are ordinary ones.)
         const bool is_kernel = is_own || (launch != nullptr && !sluice::detail::is_group(*launch));
-        nodes.push_back({made, is_kernel, works_first});
+        nodes.push_back({made, is_kernel, has_early_edge, works_first});
         if (carried.size() < 2) continue;
         nodes.back().makes.assign(carried.begin(), carried.end());
         for (const std::uint32_t each : carried) nodes[each].made_by = itself;

@@ -2,9 +2,9 @@
 // A command_graph as a CUDA graph: explicit nodes whose handles are kept, so that their parameters can be set; library
 // calls are captured in place; conditions and loops become conditional nodes.
 //
-// Invariant: nodes_ are the nodes of the graph from which exec_ was instantiated, one for each of graph_'s nodes (null
-// for a library call, which may become several). Every difference between graph_ and exec_ is in dirty_, or
-// must_rebuild_ is set.
+// Invariant: nodes_ are the nodes of the graph from which exec_ was instantiated, one for each of graph_'s nodes (of a
+// library call, which may become several, one that comes after all of them). Every difference between graph_ and exec_
+// is in dirty_, or must_rebuild_ is set.
 //
 // Setting parameters and updating affect later launches only: CUDA keeps the parameters of launches in flight. A launch
 // keeps the program until it completes, with the graph that it runs and the functions of its host calls.
@@ -58,9 +58,11 @@ public:
 private:
     struct built_node {
         api::graph_node_handle handle;
-        // One kernel, not launched by us in clusters or cooperatively: a node that waits by itself may start while it
-        // runs.
+        // One kernel, also of a library call, that is no launch in clusters or cooperative one of the user's: a node
+        // that waits by itself may start while it runs.
         bool is_kernel = false;
+        // An edge from it or to it says so.
+        bool has_early_edge = false;
         // See root_chains. A fill that another node makes has no handle.
         bool works_first = false;
         std::optional<std::uint32_t> made_by = {};

@@ -13,6 +13,31 @@
 #include "sluice/runtime/device.hpp"
 
 namespace sluice::cuda {
+namespace {
+
+std::vector<bool> written_memory(const command_graph& of) {
+    std::vector<bool> made(of.memory.size());
+    for (const graph_node& node : of.nodes)
+        for (const std::uint32_t each : node.writes) made[each] = true;
+    return made;
+}
+
+// Whether each library call finds the same among what it reads to be written by no node: it may read that early (see
+// left_kernel::is_constant). Of graphs with the same nodes.
+bool have_the_same_constants(const command_graph& a, const command_graph& b) {
+    if (!b.has_library_calls()) return true;
+    const std::vector<bool> in_a = written_memory(a), in_b = written_memory(b);
+    for (std::size_t i = 0; i < b.nodes.size(); ++i) {
+        if (!std::holds_alternative<library_command>(b.nodes[i].what)) continue;
+        const bool is_same = std::ranges::equal(
+            a.nodes[i].reads, b.nodes[i].reads, {}, [&](std::uint32_t each) -> bool { return in_a[each]; },
+            [&](std::uint32_t each) -> bool { return in_b[each]; });
+        if (!is_same) return false;
+    }
+    return true;
+}
+
+}  // namespace
 
 bool cuda_graph_program::stands_for_the_same(const built_node& a, const built_node& b) noexcept {
     return a.is_kernel == b.is_kernel && a.works_first == b.works_first && a.made_by == b.made_by && a.makes == b.makes;
@@ -44,6 +69,7 @@ void cuda_graph_program::update(command_graph to) {
             other_groups_ = std::move(difference.other_groups);
             must_rebuild_ = true;
         }
+        if (!difference.changed.empty() && !have_the_same_constants(*graph_, to)) must_rebuild_ = true;
         for (const std::size_t each : difference.changed) {
             const auto& what = to.nodes[each].what;
             const bool has_parts =
@@ -239,15 +265,13 @@ void cuda_graph_program::set_enabled(std::size_t node, bool enabled) {
     const api::device_scope scope(context_);
     if (has_changes()) static_cast<void>(flush());
     if (is_disabled_.empty()) is_disabled_.resize(graph_->nodes.size());
-    const auto* const launch = std::get_if<launch_command>(&graph_->nodes[node].what);
-    if (launch != nullptr && launch->early_start) {
-        must_rebuild_ = true;  // the edges to it and from it change: see is_left_out
-    } else if (kind_of(graph_->nodes[node]) == root_chains::kind::other) {
-        api::set_enabled(exec_.get(), nodes_[node].handle, enabled);
-    } else {
-        mark(node);
-    }
     is_disabled_[node] = !enabled;
+    if (kind_of(graph_->nodes[node]) != root_chains::kind::other) return mark(node);
+    if (enabled || !nodes_[node].has_early_edge) return api::set_enabled(exec_.get(), nodes_[node].handle, enabled);
+    // Its edges must be ordinary ones: see is_left_out. (Those of a node that is enabled may be.)
+    other_groups_ = "a kernel that does not wait for the end of another one, or another one for its end, is disabled";
+    must_rebuild_ = true;
+    static_cast<void>(flush());
 }
 
 }  // namespace sluice::cuda

@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <chrono>
 #include <cstddef>
 #include <future>
 #include <memory>
@@ -37,7 +38,9 @@ grpc::Status infer(const grpc_server& server, const ModelInferRequest& request, 
 }
 
 void expect_given_back(const request_budget& budget) {
-    while (budget.bytes() != 0) std::this_thread::yield();
+    const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(20);
+    while (budget.bytes() != 0 && std::chrono::steady_clock::now() < end) std::this_thread::yield();
+    EXPECT_EQ(budget.bytes(), 0U);
 }
 
 TEST(grpc_compression, messages_of_both_codings_are_answered) {

@@ -39,8 +39,9 @@ attention_kernel by_mma(std::size_t width) {
            : width == 128 ? by_mma<T, 128, QueryWarps>()
                           : by_mma<T, 256, QueryWarps>();
 }
-// All warps of a block divide the keys among them where one has all queries of a head, and where there are so few
-// blocks otherwise that a third of the multiprocessors has work.
+// All warps of a block divide the keys among them where one block has all queries of a head, and where otherwise at
+// most a third of the multiprocessors would have a block. So the last bits of a row in 16 bits may depend on the number
+// of batches.
 template <typename T>
 attention_kernel by_mma(const attention_call& call, std::size_t width, const device_properties& on) {
     const attention_kernel divided = by_mma<T, 1>(width), usual = by_mma<T, 4>(width);

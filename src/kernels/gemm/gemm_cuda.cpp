@@ -61,7 +61,9 @@ bool library_will_do(const gemm_call& call, bool fits_hopper) noexcept {
 // cuBLASLt's or faster (bench/results/2026-11-28-h200-few-rows), and in graphs they start early.
 bool is_one_wave(const gemm_problem& of, const device_properties& gpu) {
     constexpr std::size_t side = 64;
-    if (of.type != gemm_type::f16 && of.type != gemm_type::bf16) return false;
+    // A longer inner dimension was not measured: cuBLASLt may divide it among more multiprocessors.
+    constexpr std::size_t longest_measured = 2048;
+    if ((of.type != gemm_type::f16 && of.type != gemm_type::bf16) || of.inner > longest_measured) return false;
     const std::size_t down = (of.rows + side - 1) / side, across = (of.columns + side - 1) / side;
     return down <= static_cast<std::size_t>(gpu.compute_units) / across;
 }
@@ -107,7 +109,8 @@ private:
     std::map<const void*, CUfunc_st*> known_;
 };
 
-void launch(const launch_command& command, const native_stream& on) {
+void launch(launch_command command, const native_stream& on) {
+    command.early_start &= cuda::early_starts::are_possible();
     device& gpu = on.queue->owner();
     const error_context context{"gemm", gpu.name()};
     CUfunc_st* const kernel = device_context::of(gpu).kept<kernel_handles>().find(command, context);

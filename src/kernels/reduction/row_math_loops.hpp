@@ -341,13 +341,14 @@ void extreme_index_of_columns(const float* x, std::int32_t row, bool is_maximum,
     }
 }
 
-// The first or the last number that is `wanted`, or NaN with IsOdd. There is one.
+// Whether a number is `wanted`, or NaN with IsOdd.
 template <bool IsOdd>
 [[gnu::always_inline]] inline bool has_number(const float* x, std::size_t count, float wanted) {
     unsigned found = 0;
     for (std::size_t k = 0; k < count; ++k) found |= (IsOdd ? x[k] != x[k] : x[k] == wanted) ? 1u : 0u;
     return found != 0;
 }
+// The first or the last of these numbers. There is one.
 template <bool IsOdd>
 std::size_t place_of_number(const float* x, std::size_t count, float wanted, bool takes_last) {
     constexpr std::size_t block = 128;

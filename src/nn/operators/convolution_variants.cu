@@ -106,7 +106,8 @@ private:
         const bool is_one_zero = filter_zero.is_one;
         const kernels::byte_matrix filters{filter + in_image * inner, std::is_signed_v<W>,
                                            is_one_zero ? static_cast<std::int32_t>(filter_zero[0]) : 0};
-        const std::size_t at_once = std::max<std::size_t>(1, bytes_at_once / (inner * width));
+        const std::size_t of_column = inner * sizeof(X) + count * sizeof(std::int32_t);  // windows and sums
+        const std::size_t at_once = std::max<std::size_t>(1, bytes_at_once / (of_column * width));
         thread_local std::vector<X> windows;
         thread_local std::vector<std::int32_t> sums;
         for (std::size_t line = 0; line < lines; line += at_once) {

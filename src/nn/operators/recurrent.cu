@@ -2,8 +2,8 @@
 // RNN, GRU, LSTM, and DynamicQuantizeLSTM of ONNX Runtime. The products with the inputs of all steps come first, as one
 // product of matrices. Then each step is a kernel over [direction, batch, hidden] (two for a GRU whose reset comes
 // before its product). The states of two steps are kept, and change places. On a CPU f32 is one command instead
-// (recurrent_on_cpu.hpp), and so are integers; on a GPU f32, f16 and bf16 are one kernel where that can be
-// (kernels/recurrent/recurrent_layer.hpp).
+// (recurrent_on_cpu.hpp), and so are integers whose weights a pass has packed; on a GPU f32, f16 and bf16 are one
+// kernel where that can be (kernels/recurrent/recurrent_layer.hpp).
 #include <cmath>
 
 #include "kernels/recurrent/recurrent_layer.hpp"
@@ -486,7 +486,7 @@ struct quantized_group {
         high = team.join(high, higher_number());
         odd = team.join(odd, higher_number());
         const float step_of_range = (high - low) / 255, scale = step_of_range > 0 ? step_of_range : 1;
-        float zero = std::rint(-low / scale);
+        float zero = odd != 0 ? 0 : std::rint(-low / scale);
         zero = zero > 255 ? 255 : zero;
         for (std::size_t i = team.rank(); i < count; i += team.size()) {
             float made = zero;
@@ -519,9 +519,11 @@ struct weight_columns {
         const W* const from = weights + direction * inner * columns + column;
         const std::int32_t moved = zeros[has_column_zeros ? at : direction],
                            row_moved = static_cast<std::int32_t>(zero);
-        std::int32_t sum = 0;
-        for (std::size_t k = 0; k < inner; ++k) sum += (row[k] - row_moved) * (from[k * columns] - moved);
-        return static_cast<float>(sum) * (scale * scales[has_column_scales ? at : direction]);
+        std::uint32_t sum = 0;  // which may overflow, and begins again then
+        for (std::size_t k = 0; k < inner; ++k)
+            sum += static_cast<std::uint32_t>((row[k] - row_moved) * (from[k * columns] - moved));
+        return static_cast<float>(static_cast<std::int32_t>(sum)) *
+               (scale * scales[has_column_scales ? at : direction]);
     }
 };
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Lines that are neighbours take each step together. What is done with an element is chosen once for all of them.
+#include <algorithm>
 #include <type_traits>
 
 #include "nn/operators/index_places.hpp"
@@ -22,7 +23,7 @@ struct scattered_on_host {
     scatter_lines at;
 
     // The numbers are updates, of which a line has `steps`.
-    std::size_t host_unit() const { return at.steps * at.run; }
+    std::size_t host_unit() const { return at.steps; }
     void operator()(std::size_t) const {}  // for a CPU only
 
     void on_host(std::size_t first, std::size_t last) const {
@@ -43,7 +44,10 @@ private:
             if (at.is_of_runs != 0) {
                 runs<How::value>(place_of, begin, end);
             } else {
-                for (std::size_t line = begin; line < end; line += at.run) neighbours<How::value>(place_of, line);
+                for (std::size_t line = begin, some = 0; line < end; line += some) {
+                    some = std::min(at.run - line % at.run, end - line);
+                    neighbours<How::value>(place_of, line, some);
+                }
             }
         });
     }
@@ -63,15 +67,15 @@ private:
             }
         }
     }
-    // `run` lines from this one on.
+    // Some lines from this one on, which are neighbours.
     template <scatter_reduction How, typename Places>
-    void neighbours(const Places& place_of, std::size_t line) const {
+    void neighbours(const Places& place_of, std::size_t line, std::size_t some) const {
         const auto by_place = static_cast<std::int64_t>(at.stride);
         T* const to = y + at.target(line);
         const T* from = updates + at.update(line);
         auto index = static_cast<std::size_t>(at.index(line));
         for (std::size_t step = 0; step < at.steps; ++step, from += at.update_step, index += at.index_step) {
-            for (std::size_t k = 0; k < at.run; ++k) {
+            for (std::size_t k = 0; k < some; ++k) {
                 const std::int64_t place = place_of(index + k);
                 if (place < 0) continue;
                 T& there = to[static_cast<std::int64_t>(k) + place * by_place];

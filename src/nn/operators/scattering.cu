@@ -2,7 +2,7 @@
 // Operators that give a copy of a tensor with other elements at places that another tensor gives.
 //
 // With a reduction one index carries out a line (scattering.hpp), in order. Without one, ONNX says that no place is
-// named twice, and each step is an index of its own.
+// named twice, and on a GPU each step is an index of its own.
 #include <algorithm>
 #include <string>
 
