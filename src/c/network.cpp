@@ -9,6 +9,7 @@
 #include "c/load_model.hpp"
 #include "c/options.hpp"
 #include "c/types.hpp"
+#include "sluice/base/file_error.hpp"
 #include "sluice/base/printable.hpp"
 #include "sluice/nn/onnx.hpp"
 #include "sluice/nn/safetensors.hpp"
@@ -23,6 +24,8 @@ namespace {
 
 constexpr std::size_t usual_streams = 4;
 constexpr std::size_t most_streams = 1024;
+// Of a file in memory. A larger size is a mistake of the caller, so that nothing of the file may be read.
+constexpr std::size_t most_file_bytes = 0x7fff'ffff;
 // Of the options in version 1.0.
 constexpr std::size_t first_options_size = offsetof(sluice_network_options, precision);
 
@@ -174,8 +177,10 @@ sluice_status sluice_network_load_memory(sluice_runtime* runtime, const void* fi
         if (file == nullptr) refuse(here, "file is null");
         require(network, here, "network");
         const auto given = read_network_options(options, here);
-        const std::span what(static_cast<const std::byte*>(file), bytes);
         const char* const called = name != nullptr ? name : "network";
+        if (bytes > most_file_bytes)
+            throw file_error(called, file_error::no_offset, {}, "is larger than 2 GiB, which no file of a network is");
+        const std::span what(static_cast<const std::byte*>(file), bytes);
         *network = load_model(machine, given, here,
                               nn::is_tree_file(what) ? nn::read_trees(what, called) : nn::read_onnx(what, called));
     });

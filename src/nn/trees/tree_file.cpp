@@ -14,6 +14,8 @@
 namespace sluice::nn {
 namespace {
 
+constexpr std::size_t first_bytes = 64;  // which say what a file is
+
 enum class format { unknown, lightgbm, json, ubjson };
 
 // The first eight bytes of a safetensors file are the length of its JSON, of at most 100 MB: they may look like these.
@@ -47,7 +49,7 @@ bool is_tree_file(const std::filesystem::path& path) {
     if (has_ending(path)) return true;
     try {
         const io::regular_file file(path);
-        std::array<std::byte, 64> head{};
+        std::array<std::byte, first_bytes> head{};
         const std::size_t count = std::min(head.size(), file.bytes());
         file.read(0, std::span(head).first(count));
         return format_of(text_of(std::span(head).first(count))) != format::unknown;
@@ -56,7 +58,9 @@ bool is_tree_file(const std::filesystem::path& path) {
     }
 }
 
-bool is_tree_file(std::span<const std::byte> file) noexcept { return format_of(text_of(file)) != format::unknown; }
+bool is_tree_file(std::span<const std::byte> file) noexcept {
+    return format_of(text_of(file.first(std::min(file.size(), first_bytes)))) != format::unknown;
+}
 
 model read_trees(std::span<const std::byte> file, const std::filesystem::path& path) {
     const auto refuse = [&](const char* why) { throw file_error(path, file_error::no_offset, {}, why); };
