@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "describe_passes.hpp"
 #include "json_line.hpp"
 #include "network_words.hpp"
 #include "row_network.hpp"
@@ -123,7 +124,7 @@ void write_wrapped(const std::vector<std::string>& names, std::ostream& out) {
 
 }  // namespace
 
-void describe_network(const nn::model& network, const std::vector<nn::network_step>* steps, bool as_json,
+void describe_network(const nn::model& network, const std::vector<nn::pass_report>& passes, bool as_json,
                       std::ostream& out) {
     const std::optional<std::string> refusal = refusal_of(network);
     std::optional<nn::row_independence> rows;
@@ -153,7 +154,10 @@ void describe_network(const nn::model& network, const std::vector<nn::network_st
             all["opsets"][domain.empty() ? "ai.onnx" : domain] = version;
         if (refusal) all["refusal"] = *refusal;
         if (rows) all["rows"] = to_json(*rows);
-        if (steps != nullptr) all["steps"] = to_json(*steps);
+        if (!passes.empty()) {
+            all["passes"] = to_json(passes);
+            all["steps"] = to_json(steps_after(passes));
+        }
         out << json_line(all) << '\n';
         return;
     }
@@ -178,7 +182,10 @@ void describe_network(const nn::model& network, const std::vector<nn::network_st
                    joined(each.outputs)});
     }
     out << table;
-    if (steps != nullptr) write_steps(*steps, out);
+    if (!passes.empty()) {
+        write_passes(passes, out);
+        write_steps(steps_after(passes), out);
+    }
     if (rows)
         out << (rows->is_proven ? "rows of a batch are independent: " : "rows of a batch may depend on each other: ")
             << rows->text() << '\n';

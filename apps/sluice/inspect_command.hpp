@@ -14,8 +14,9 @@ namespace sluice::app {
 struct inspect_options {
     std::filesystem::path model;
     nn::safetensors_options network;
-    bool passes = false;                           // also what the passes make of it
+    bool passes = false;                           // also what each pass makes of it
     std::string device = "auto";                   // for which
+    std::string precision = "f32";                 // in which
     std::optional<std::filesystem::path> picture;  // SVG
 };
 

@@ -106,10 +106,15 @@ void add_compare(CLI::App& app, compare_options& options) {
 void add_inspect(CLI::App& app, inspect_options& options) {
     add_model(app, options.model);
     app.add_option("--picture", options.picture, "File for a picture of the network")->type_name("OUT.svg");
-    CLI::Option* const passes = app.add_flag("--passes", options.passes, "Show what the passes make of it, too");
+    CLI::Option* const passes = app.add_flag("--passes", options.passes, "Show what each pass makes of it, too");
     app.add_option("--device", options.device, "The device for which: cpu, cpu:N, cuda, cuda:N or auto")
         ->type_name("DEVICE")
         ->capture_default_str()
+        ->needs(passes);
+    app.add_option("--precision", options.precision, "Of products and convolutions, as for run")
+        ->type_name("f32|bf16|f16|int8")
+        ->capture_default_str()
+        ->check(CLI::IsMember({"f32", "bf16", "f16", "int8"}))
         ->needs(passes);
     add_network(app, options.network);
 }

@@ -205,11 +205,12 @@ flow_chart picture_of(const nn::model& network) {
     return made;
 }
 
-flow_chart picture_of(const nn::model& network, const std::vector<nn::network_step>& steps) {
+flow_chart picture_of(const nn::model& network, const nn::pass_report& after) {
+    const std::vector<nn::network_step>& steps = after.steps;
     const drawn_graph graph{edges_of(network.body.inputs, false), edges_of(network.body.outputs, false), drawn(steps),
                             constants_of(network.body)};
     flow_chart made = chart_of_graph(graph).make();
-    made.heading = "after the passes: " + counted(steps.size(), "step");
+    made.heading = "after the pass \"" + after.name + "\": " + counted(steps.size(), "step");
     made.legend = {{flow_look::step, "step"}};
     if (has_look(steps, &nn::network_step::may_join_next))
         made.legend.push_back({flow_look::joined, "part of the next step's kernel, where shapes permit"});

@@ -7,13 +7,13 @@
 
 #include "sluice/drawing/flow_chart.hpp"
 #include "sluice/nn/model.hpp"
-#include "sluice/nn/network.hpp"
+#include "sluice/nn/pass_report.hpp"
 
 namespace sluice::app {
 
 // As the file has it.
 flow_chart picture_of(const nn::model& network);
-// After the passes: `steps` are nn::network::steps of the same network.
-flow_chart picture_of(const nn::model& network, const std::vector<nn::network_step>& steps);
+// As a pass leaves it. `after` is of the same network.
+flow_chart picture_of(const nn::model& network, const nn::pass_report& after);
 
 }  // namespace sluice::app

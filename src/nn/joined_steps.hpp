@@ -9,7 +9,7 @@
 #include <utility>
 #include <vector>
 
-#include "nn/prepared_network.hpp"
+#include "nn/prepared_graph.hpp"
 
 namespace sluice::nn::detail {
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The steps of a prepared network, as users see them.
+#include "nn/network_steps.hpp"
+
 #include <iterator>
 #include <memory>
 #include <string>
@@ -11,11 +12,8 @@
 #include "sluice/nn/network.hpp"
 
 namespace sluice::nn {
+namespace detail {
 namespace {
-
-using detail::prepared_graph;
-using detail::slot;
-using detail::step;
 
 std::string operator_of(const node& each) { return each.domain.empty() ? each.op : each.domain + "." + each.op; }
 
@@ -26,8 +24,6 @@ std::vector<std::string> names_of(const std::vector<slot>& values, const prepare
         if (each < in.names.size() && !in.names[each].empty()) names.push_back(in.names[each]);
     return names;
 }
-
-std::vector<network_step> steps_of(const prepared_graph& in);
 
 network_step shown(const step& each, const prepared_graph& in) {
     network_step made;
@@ -47,18 +43,20 @@ network_step shown(const step& each, const prepared_graph& in) {
     return made;
 }
 
+}  // namespace
+
 std::vector<network_step> steps_of(const prepared_graph& in) {
     std::vector<network_step> made;
     for (const step& each : in.steps) made.push_back(shown(each, in));
     return made;
 }
 
-}  // namespace
+}  // namespace detail
 
 std::vector<network_step> network::steps() const {
     std::vector<network_step> made;
-    if (made_->front() != nullptr) made = steps_of(made_->front()->body());
-    std::vector<network_step> rest = steps_of(made_->body());
+    if (made_->front() != nullptr) made = detail::steps_of(made_->front()->body());
+    std::vector<network_step> rest = detail::steps_of(made_->body());
     made.insert(made.end(), std::make_move_iterator(rest.begin()), std::make_move_iterator(rest.end()));
     return made;
 }

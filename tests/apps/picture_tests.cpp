@@ -45,6 +45,12 @@ std::vector<std::string> titles_of(const xml_element& picture) {
     return titles;
 }
 
+json named(const json& passes, const std::string& name) {
+    for (const json& each : passes)
+        if (each["name"] == name) return each;
+    return {};
+}
+
 }  // namespace
 
 TEST(tool_picture, shows_inputs_nodes_and_outputs) {
@@ -63,11 +69,29 @@ TEST(tool_picture, shows_the_network_after_the_passes_too) {
     const outcome came = run_tool({"inspect", digits_onnx, "--passes", "--device", "cpu"});
     EXPECT_THAT(came.out, AllOf(HasSubstr("after the passes: 1 step\n"), HasSubstr("/0/Gemm to /4/Gemm")));
     const outcome as_json = run_tool({"inspect", digits_onnx, "--passes", "--device", "cpu", "--json"});
-    const json steps = json::parse(as_json.out)["steps"];
+    EXPECT_THAT(came.out, HasSubstr("/0/Gemm: Gemm, /2/Gemm: Gemm, /4/Gemm: Gemm and 2 more become"));
+    const json all = json::parse(as_json.out);
+    const json dense = named(all["passes"], "dense layers");
+    EXPECT_EQ(dense["changed"], true);
+    EXPECT_EQ(dense["steps"], 1);
+    EXPECT_EQ(dense["gone"].size(), 5u);
+    EXPECT_EQ(dense["new"].size(), 1u);
+    EXPECT_EQ(named(all["passes"], "residual norms")["applies"], false);
+    EXPECT_EQ(named(all["passes"], "trees")["changed"], false);
+    const json steps = all["steps"];
     ASSERT_EQ(steps.size(), 1u);
     EXPECT_EQ(steps[0]["operators"].size(), 5u);
     EXPECT_EQ(steps[0]["inputs"], json::parse(R"(["input"])"));
     EXPECT_EQ(steps[0]["outputs"], json::parse(R"(["logits"])"));
+}
+
+TEST(tool_picture, shows_the_passes_of_another_precision) {
+    const outcome came =
+        run_tool({"inspect", digits_onnx, "--passes", "--device", "cpu", "--precision", "int8", "--json"});
+    EXPECT_EQ(named(json::parse(came.out)["passes"], "rounding")["changed"], true) << came;
+    const outcome refused = run_tool({"inspect", digits_onnx, "--precision", "int8"});
+    EXPECT_EQ(refused.exit_code, 2);
+    EXPECT_THAT(refused.err, HasSubstr("--passes"));
 }
 
 TEST(tool_picture, draws_branches_inside_their_node) {

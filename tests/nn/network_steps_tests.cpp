@@ -2,11 +2,15 @@
 // network::steps says what a network does after the passes.
 #include <gmock/gmock.h>
 
+#include <algorithm>
+#include <stdexcept>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "nn/small_models.hpp"
 #include "sluice/nn/network.hpp"
+#include "sluice/nn/pass_report.hpp"
 #include "sluice/runtime/runtime.hpp"
 #include "sluice/runtime/scheduling_policy.hpp"
 #include "sluice/runtime/sync.hpp"
@@ -133,6 +137,58 @@ TEST_F(network_steps, hold_those_of_inner_graphs) {
         operators.push_back(part.steps[0].operators.at(0));
     }
     EXPECT_THAT(operators, ::testing::UnorderedElementsAre("Relu", "Tanh"));
+}
+
+namespace {
+
+const pass_report& report_of(const std::vector<pass_report>& all, std::string_view name) {
+    const auto found = std::ranges::find(all, name, &pass_report::name);
+    if (found == all.end()) throw std::runtime_error("no pass " + std::string(name));
+    return *found;
+}
+
+}  // namespace
+
+TEST_F(network_steps, are_listed_after_each_pass) {
+    model made = make({named("n"), of(3), of(8), of(8)});
+    made.body.constants = {{"w", ones({4, 3, 3, 3})}, {"s", ones({4})}, {"b", ones({4})}, {"m", ones({4})}};
+    node convolution = named_node("conv", "Conv", {"x", "w"}, {"c"});
+    convolution.attributes.emplace("kernel_shape", std::vector<std::int64_t>{3, 3});
+    made.body.nodes = {convolution, named_node("norm", "BatchNormalization", {"c", "s", "b", "m", "s"}, {"y"})};
+    const std::vector<pass_report> all = sync(list_passes(made), pool);
+    EXPECT_EQ(all.front().name, "model");
+    EXPECT_EQ(all.front().steps.size(), 2u);
+    const pass_report& folded = report_of(all, "batch normalization");
+    EXPECT_TRUE(folded.applies && folded.has_changed);
+    ASSERT_EQ(folded.steps.size(), 1u);
+    EXPECT_THAT(folded.steps[0].operators, ElementsAre("Conv", "BatchNormalization"));
+    EXPECT_FALSE(report_of(all, "constants").has_changed);
+    EXPECT_FALSE(report_of(all, "residual norms").applies);
+    EXPECT_EQ(report_of(all, "attention").steps.size(), 1u);
+    EXPECT_EQ(all.back().steps.size(), sync(make_network(made), pool).steps().size());
+}
+
+TEST_F(network_steps, of_a_front_are_listed_before_the_rest) {
+    model made = make({named("n"), of(2)});
+    made.body.outputs = {{.name = "y", .type = io::dtype::i64, .shape = {}}};
+    made.body.nodes = {named_node("a", "Relu", {"x"}, {"r"}), named_node("b", "Sqrt", {"r"}, {"q"}),
+                       make_node("NonZero", {"q"}, {"y"})};
+    const std::vector<pass_report> all = sync(list_passes(made), pool);
+    const auto at = [&](std::string_view name) { return &report_of(all, name) - all.data(); };
+    EXPECT_LT(at("model"), at("front"));
+    EXPECT_LT(at("front"), at("rest"));
+    EXPECT_EQ(report_of(all, "front").steps.size(), 2u);
+    EXPECT_EQ(report_of(all, "rest").steps.size(), 1u);
+    EXPECT_EQ(all.back().name, "expressions");
+}
+
+TEST_F(network_steps, say_that_a_precision_changed_how_they_are_computed) {
+    model made = make({named("n"), of(4)});
+    made.body.constants = {{"w", ones({4, 4})}};
+    made.body.nodes = {named_node("product", "MatMul", {"x", "w"}, {"y"})};
+    EXPECT_FALSE(report_of(sync(list_passes(made), pool), "rounding").applies);
+    const std::vector<pass_report> rounded = sync(list_passes(made, {.precision = precision::int8}), pool);
+    EXPECT_TRUE(report_of(rounded, "rounding").has_changed);
 }
 
 }  // namespace sluice::nn::network_steps_tests

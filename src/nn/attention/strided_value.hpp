@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "nn/operators/node_call.hpp"
-#include "nn/prepared_network.hpp"
+#include "nn/prepared_graph.hpp"
 
 namespace sluice::nn::detail {
 

@@ -14,8 +14,6 @@
 #include "nn/operators/table.hpp"
 #include "nn/passes/steps.hpp"
 #include "sluice/base/half.hpp"
-#include "sluice/runtime/device.hpp"
-#include "sluice/runtime/execution_context.hpp"
 
 namespace sluice::nn::detail {
 namespace {
@@ -373,8 +371,7 @@ private:
 
 }  // namespace
 
-void widen_values(prepared_graph& in, std::span<const value_info> inputs, execution_context& context) {
-    if (context.device().kind() != device_kind::cpu) return;
+void widen_values(prepared_graph& in, std::span<const value_info> inputs) {
     const bool has_halves =
         std::ranges::any_of(in.constants, [](const auto& each) { return is_half_type(each.second.type()); }) ||
         std::ranges::any_of(inputs, [](const auto& each) { return is_half_type(each.type); }) ||

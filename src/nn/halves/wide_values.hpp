@@ -9,7 +9,7 @@
 
 #include <span>
 
-#include "nn/prepared_network.hpp"
+#include "nn/prepared_graph.hpp"
 #include "sluice/nn/model.hpp"
 
 namespace sluice::nn::detail {
@@ -17,6 +17,6 @@ namespace sluice::nn::detail {
 // `inputs`: what the model says of the graph's first inputs; nothing is known of others. After find_host_values, before
 // anything is computed of constants. Steps on the host, steps with graphs inside, and operators whose results depend on
 // the type stay as they are. Does nothing where no step gains from it.
-void widen_values(prepared_graph& in, std::span<const value_info> inputs, execution_context& context);
+void widen_values(prepared_graph& in, std::span<const value_info> inputs);
 
 }  // namespace sluice::nn::detail

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "kernels/channels_last/image_program.hpp"
-#include "nn/prepared_network.hpp"
+#include "nn/prepared_graph.hpp"
 
 namespace sluice::nn::detail {
 

@@ -3,7 +3,7 @@
 #pragma once
 
 #include "kernels/channels_last/image_program.hpp"
-#include "nn/prepared_network.hpp"
+#include "nn/prepared_graph.hpp"
 
 namespace sluice::nn::detail {
 

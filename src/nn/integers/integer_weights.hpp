@@ -8,7 +8,7 @@
 
 #include "kernels/rounded_layers/quantized_product.hpp"
 #include "nn/operators/dense_layers.hpp"
-#include "nn/prepared_network.hpp"
+#include "nn/prepared_graph.hpp"
 #include "sluice/io/dtype.hpp"
 
 namespace sluice::nn::detail {

@@ -14,7 +14,6 @@
 namespace sluice::nn::detail {
 
 void fuse_dense_layers(prepared_graph& in, execution_context& context) {
-    if (context.device().kind() != device_kind::cpu) return;
     const dense_search layers(in, {.most_layers = sluice::detail::most_fused_layers,
                                    .most_bytes = most_fused_bytes_on_cpu,
                                    .widest = sluice::detail::widest_fused_layer(device_kind::cpu)});

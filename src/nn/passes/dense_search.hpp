@@ -6,7 +6,7 @@
 #include <optional>
 #include <vector>
 
-#include "nn/prepared_network.hpp"
+#include "nn/prepared_graph.hpp"
 #include "sluice/kernels/fused_mlp.hpp"
 
 namespace sluice::nn::detail {

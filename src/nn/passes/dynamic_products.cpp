@@ -19,8 +19,6 @@
 #include "nn/passes/dense_search.hpp"
 #include "nn/passes/passes.hpp"
 #include "nn/passes/steps.hpp"
-#include "sluice/runtime/device.hpp"
-#include "sluice/runtime/execution_context.hpp"
 
 namespace sluice::nn::detail {
 namespace {
@@ -234,12 +232,11 @@ void erase_unread_scales(prepared_graph& in) {
 
 }  // namespace
 
-std::size_t fuse_dynamic_products(prepared_graph& in, execution_context& context) {
-    if (context.device().kind() != device_kind::cpu) return 0;
+std::size_t fuse_dynamic_products(prepared_graph& in) {
     std::size_t found = dynamic_search(in).run();
     if (found != 0) erase_unread_scales(in);
     for (step& each : in.steps)
-        for (const auto& [from, inner] : each.inner) found += fuse_dynamic_products(*inner, context);
+        for (const auto& [from, inner] : each.inner) found += fuse_dynamic_products(*inner);
     return found;
 }
 

@@ -4,7 +4,7 @@
 
 #include <optional>
 
-#include "nn/prepared_network.hpp"
+#include "nn/prepared_graph.hpp"
 
 namespace sluice::nn::detail {
 

@@ -6,7 +6,7 @@
 #include <span>
 #include <vector>
 
-#include "nn/prepared_network.hpp"
+#include "nn/prepared_graph.hpp"
 
 namespace sluice::nn::detail {
 

@@ -77,7 +77,6 @@ std::vector<prepared_graph> graphs_of_image_stretches(const prepared_graph& in, 
 }
 
 void fuse_image_stretches(prepared_graph& in, execution_context& context) {
-    if (context.device().kind() != device_kind::cpu) return;
     fuse_stretches(
         in, stretch_search(in, image_style::one_by_one).find(), kernels::most_outside_images,
         [&](prepared_graph body) {
@@ -88,7 +87,6 @@ void fuse_image_stretches(prepared_graph& in, execution_context& context) {
 
 void fuse_short_image_stretches(prepared_graph& in, precision what, execution_context& context,
                                 rounding_report& report) {
-    if (what != precision::f16 && what != precision::bf16) return;
     // A network without convolutions does not open cuDNN.
     const auto is_one = [](const step& each) { return is(each, "Conv") || is(each, "ConvTranspose"); };
     if (std::ranges::none_of(in.steps, is_one)) return;

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "nn/images/recipe.hpp"
-#include "nn/prepared_network.hpp"
+#include "nn/prepared_graph.hpp"
 
 namespace sluice::nn::detail {
 

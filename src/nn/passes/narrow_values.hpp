@@ -5,7 +5,7 @@
 #include <cstddef>
 #include <vector>
 
-#include "nn/prepared_network.hpp"
+#include "nn/prepared_graph.hpp"
 
 namespace sluice::nn::detail {
 

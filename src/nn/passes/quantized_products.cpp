@@ -314,7 +314,6 @@ private:
 }  // namespace
 
 std::size_t fuse_quantized_products(prepared_graph& in, execution_context& context) {
-    if (context.device().kind() != device_kind::cpu) return 0;
     quantized_search search(in, context);
     const std::size_t found = search.run();
     if (found != 0) {

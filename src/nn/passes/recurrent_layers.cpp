@@ -11,8 +11,6 @@
 #include "nn/operators/recurrent_on_cpu.hpp"
 #include "nn/passes/passes.hpp"
 #include "nn/passes/steps.hpp"
-#include "sluice/runtime/device.hpp"
-#include "sluice/runtime/execution_context.hpp"
 
 namespace sluice::nn::detail {
 namespace {
@@ -139,10 +137,9 @@ void append_image(prepared_graph& in, step& to, std::size_t input, any_tensor im
 
 }  // namespace
 
-void pack_recurrent_layers(prepared_graph& in, execution_context& context) {
-    if (context.device().kind() != device_kind::cpu) return;
+void pack_recurrent_layers(prepared_graph& in) {
     for (step& each : in.steps) {
-        for (const auto& [from, inner] : each.inner) pack_recurrent_layers(*inner, context);
+        for (const auto& [from, inner] : each.inner) pack_recurrent_layers(*inner);
         if (each.is_on_host) continue;
         if (is_dynamic_lstm(each)) {
             if (auto image = integer_image_of(in, each))

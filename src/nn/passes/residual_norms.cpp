@@ -12,8 +12,6 @@
 #include "nn/passes/passes.hpp"
 #include "nn/passes/steps.hpp"
 #include "nn/residual/residual_norm_step.hpp"
-#include "sluice/runtime/device.hpp"
-#include "sluice/runtime/execution_context.hpp"
 
 namespace sluice::nn::detail {
 namespace {
@@ -119,10 +117,9 @@ private:
 
 }  // namespace
 
-void fuse_residual_norms(prepared_graph& in, precision what, execution_context& context) {
-    if (context.device().kind() != device_kind::cuda) return;
+void fuse_residual_norms(prepared_graph& in, precision what) {
     for (step& each : in.steps)
-        for (const auto& [from, inner] : each.inner) fuse_residual_norms(*inner, what, context);
+        for (const auto& [from, inner] : each.inner) fuse_residual_norms(*inner, what);
     residual_search(in, what == precision::f16    ? std::optional(io::dtype::f16)
                         : what == precision::bf16 ? std::optional(io::dtype::bf16)
                                                   : std::nullopt)

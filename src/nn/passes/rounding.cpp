@@ -287,7 +287,6 @@ private:
 }  // namespace
 
 void round_products(prepared_graph& in, precision what, execution_context& context, rounding_report& report) {
-    if (what == precision::f32) return;
     rounding(in, what, context, report).run();
     for (step& each : in.steps)
         for (const auto& [from, inner] : each.inner) round_products(*inner, what, context, report);

@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <string_view>
 
-#include "nn/prepared_network.hpp"
+#include "nn/prepared_graph.hpp"
 
 namespace sluice::nn::detail {
 

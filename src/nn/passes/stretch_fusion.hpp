@@ -11,7 +11,7 @@
 
 #include "nn/joined_steps.hpp"
 #include "nn/passes/steps.hpp"
-#include "nn/prepared_network.hpp"
+#include "nn/prepared_graph.hpp"
 
 namespace sluice::nn::detail {
 

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "nn/passes/steps.hpp"
-#include "nn/prepared_network.hpp"
+#include "nn/prepared_graph.hpp"
 
 namespace sluice::nn::detail {
 

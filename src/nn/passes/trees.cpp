@@ -14,7 +14,6 @@
 namespace sluice::nn::detail {
 
 void pack_trees(prepared_graph& in, const std::filesystem::path& path, execution_context& context) {
-    if (context.device().kind() != device_kind::cpu) return;
     for (step& each : in.steps) {
         for (const auto& [from, inner] : each.inner) pack_trees(*inner, path, context);
         const bool is_of_trees = each.from->domain == operators::onnx_ml || each.from->domain == operators::tree_files;
