@@ -155,8 +155,4 @@ prepared_graph graph_of_model(const model& from, const operators::known_to_netwo
     return preparation(from, known).prepare();
 }
 
-void check_operators(const model& from, const own_operators& own) {
-    static_cast<void>(graph_of_model(from, operators::known_to_network(own)));
-}
-
 }  // namespace sluice::nn::detail

@@ -2,11 +2,13 @@
 #include "nn/graph_run.hpp"
 
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <utility>
 
 #include "nn/device_constants.hpp"
+#include "nn/inference_check.hpp"
 #include "nn/joined_steps.hpp"
 #include "nn/passes/steps.hpp"
 #include "sluice/base/error.hpp"
@@ -57,6 +59,31 @@ std::vector<any_tensor> graph_run::operator()(const prepared_graph& body, std::v
 
 void graph_run::carry_out(const step& each, std::vector<any_tensor>& slots, place where, left_values* left) const {
     const place here = place_of(each, slots, where);
+    submit(each, slots, here, left);
+    if (here == place::device && is_inference_checked() && each.inner.empty()) require_as_inferred(each, slots);
+}
+
+void graph_run::require_as_inferred(const step& each, const std::vector<any_tensor>& slots) const {
+    std::vector<any_tensor> inferred(slots.size());
+    for (const slot one : each.inputs) {
+        if (one == no_slot) continue;
+        inferred[one] =
+            slots[one].is_on_device() ? any_tensor::of_shape(slots[one].type(), slots[one].shape()) : slots[one];
+    }
+    graph_run(model_, nullptr, nullptr).submit(each, inferred, place::nowhere, nullptr);
+    for (const slot one : each.outputs) {
+        if (one == no_slot || !slots[one]) continue;
+        const auto text_of = [](const any_tensor& what) {
+            return what ? std::string(io::to_string(what.type())) + " " + to_string(std::span(what.shape()))
+                        : std::string("nothing");
+        };
+        if (text_of(slots[one]) == text_of(inferred[one])) continue;
+        throw error(errc::shape_mismatch, model_.path.string() + ": " + each.label + " gives " + text_of(slots[one]) +
+                                              ", and inference says " + text_of(inferred[one]));
+    }
+}
+
+void graph_run::submit(const step& each, std::vector<any_tensor>& slots, place here, left_values* left) const {
     const operators::run_memory::node_scope charged(memory_);
     std::vector<any_tensor> inputs, outputs(each.outputs.size());
     std::vector<std::shared_ptr<const operators::expression_part>> left_to_it;

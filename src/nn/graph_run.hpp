@@ -34,6 +34,8 @@ public:
                    left_values* left = nullptr) const;
 
 private:
+    void submit(const step& each, std::vector<any_tensor>& slots, operators::place where, left_values* left) const;
+    void require_as_inferred(const step& each, const std::vector<any_tensor>& slots) const;
     void carry_out(const joined_steps& stretch, const step& of, std::vector<any_tensor> inputs,
                    std::vector<any_tensor>& slots, operators::place where) const;
     operators::place place_of(const step& each, const std::vector<any_tensor>& slots, operators::place where) const;

@@ -4,6 +4,7 @@
 #include <limits>
 #include <utility>
 
+#include "nn/graph_of_model.hpp"
 #include "nn/kept_calls.hpp"
 #include "nn/landed_outputs.hpp"
 #include "nn/prepared_network.hpp"
@@ -50,7 +51,9 @@ std::vector<known_operator> known_operators() {
     return known;
 }
 
-void check_operators(const model& from, const own_operators& own) { detail::check_operators(from, own); }
+void check_operators(const model& from, const own_operators& own) {
+    static_cast<void>(detail::graph_of_model(from, operators::known_to_network(own)));
+}
 
 network make_network_operation::submit(execution_context& context) && {
     return network(std::make_shared<const detail::prepared_network>(std::move(model_), options_, context));

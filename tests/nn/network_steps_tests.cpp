@@ -3,14 +3,23 @@
 #include <gmock/gmock.h>
 
 #include <algorithm>
+#include <filesystem>
+#include <memory>
+#include <optional>
+#include <span>
 #include <stdexcept>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "nn/graph_run.hpp"
+#include "nn/joined_steps.hpp"
+#include "nn/prepared_network.hpp"
 #include "nn/small_models.hpp"
+#include "sluice/nn/adopt_tensor.hpp"
 #include "sluice/nn/network.hpp"
 #include "sluice/nn/pass_report.hpp"
+#include "sluice/op/with_context.hpp"
 #include "sluice/runtime/runtime.hpp"
 #include "sluice/runtime/scheduling_policy.hpp"
 #include "sluice/runtime/sync.hpp"
@@ -20,6 +29,7 @@ namespace {
 
 using namespace test_support;
 using ::testing::ElementsAre;
+using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 
 constant ones(std::vector<std::size_t> shape) {
@@ -137,6 +147,41 @@ TEST_F(network_steps, hold_those_of_inner_graphs) {
         operators.push_back(part.steps[0].operators.at(0));
     }
     EXPECT_THAT(operators, ::testing::UnorderedElementsAre("Relu", "Tanh"));
+}
+
+namespace {
+
+// Gives one row more than the steps do.
+class longer_steps : public detail::joined_steps {
+public:
+    using joined_steps::joined_steps;
+    std::optional<std::vector<any_tensor>> submit(const std::filesystem::path&, execution_context& context,
+                                                  std::span<const any_tensor> inputs) const override {
+        std::vector<std::size_t> shape(inputs[0].shape().begin(), inputs[0].shape().end());
+        ++shape[0];
+        storage_ref memory = context.stream().allocate(inputs[0].size_bytes() / (shape[0] - 1) * shape[0], {"longer"});
+        return std::vector{any_tensor(inputs[0].type(), shape, std::move(memory))};
+    }
+};
+
+}  // namespace
+
+TEST_F(network_steps, give_what_inference_says) {
+    model made = make({named("n"), of(2)});
+    made.body.nodes = {named_node("a", "Softmax", {"x"}, {"y"})};
+    const network ready = sync(make_network(made), pool);
+    detail::prepared_graph whole = ready.inside().body();
+    whole.steps[0].stretch = std::make_shared<const longer_steps>(ready.inside().body());
+    auto run = with_context([&](execution_context& context) {
+        const any_tensor x = adopt_tensor(context.device(), io::dtype::f32, {3, 2}, ones({3, 2}).bytes->data(), {});
+        return detail::graph_run(made, &context, nullptr)(whole, {x}, nullptr, operators::place::device);
+    });
+    try {
+        sync(std::move(run), pool);
+        FAIL() << "nothing was thrown";
+    } catch (const error& refusal) {
+        EXPECT_THAT(refusal.what(), HasSubstr("a gives f32 [4, 2], and inference says f32 [3, 2]"));
+    }
 }
 
 namespace {
