@@ -334,6 +334,76 @@ TEST_F(sessions, keep_their_state_on_a_device_with_memory_of_its_own) {
     EXPECT_TRUE(simulated.findings().empty());
 }
 
+// From the fourth step with the same shapes on a step is one launch.
+TEST_F(sessions, on_such_a_device_give_the_same_in_any_order_of_calls) {
+    for (const bool has_places : {true, false}) {
+        const auto model_of = [&] { return has_places ? running_sum() : causal_convolution(); };
+        sim::simulator simulated;
+        single_stream on(simulated.device());
+        const network made = sync(make_network(model_of()), on), here = make(model_of());
+        session there(made), s(here);
+        std::mt19937 random(7);
+        const auto both = [&](auto&& call) {
+            const auto outcome_of = [&](session& one) {
+                try {
+                    call(one);
+                    return std::error_code();
+                } catch (const error& failure) {
+                    return failure.code();
+                }
+            };
+            EXPECT_EQ(outcome_of(there), outcome_of(s));
+        };
+        std::size_t batch = 2, length = 3, launches = 0;
+        for (int i = 0; i < 300; ++i) {
+            const std::size_t what = random() % 40;
+            if (what == 0) {
+                both([](session& one) { one.reset(); });
+                batch = 1 + random() % 2;
+                length = 1 + random() % 3;
+            } else if (what == 1) {
+                both([&](session& one) { one.set_state(one.state()); });
+            } else if (has_places) {
+                // One place in twenty does not exist: the state is what it was.
+                std::vector<std::int64_t> places(batch);
+                for (std::int64_t& each : places) each = what == 2 ? 99 : static_cast<std::int64_t>(random() % 3);
+                both([&](session& one) { one.step({{places, {batch}}}); });
+            } else {
+                const std::size_t now = what < 4 ? length + 1 : length;
+                const numbers x = some_numbers(batch * 2 * now, static_cast<unsigned>(random()));
+                both([&](session& one) { one.step({{x, {batch, 2, now}}}); });
+            }
+            const std::size_t bytes = there.memory_bytes();
+            launches += bytes > s.memory_bytes() ? 1 : 0;
+            session_state at_there, at_here;
+            both([&](session& one) { (&one == &there ? at_there : at_here) = one.state(); });
+            ASSERT_EQ(at_there.size(), at_here.size());
+            for (const auto& [name, value] : at_here)
+                ASSERT_THAT(at_there.at(name).values<float>(), Pointwise(FloatNear(1e-5f), value.values<float>()))
+                    << "after call " << i;
+            both([&](session& one) { one.output<float>("y"); });
+        }
+        EXPECT_GT(launches, 100U);
+        EXPECT_TRUE(simulated.findings().empty()) << simulated.findings().size();
+    }
+}
+
+TEST_F(sessions, on_such_a_device_hold_a_state_that_grows) {
+    sim::simulator simulated;
+    single_stream on(simulated.device());
+    const network made = sync(make_network(growing_attention()), on), here = make(growing_attention());
+    const session_options options{.pairs = {}, .shapes = {{"past_key_values.0.key", {1, 0, 4}}}};
+    session there(made, options), s(here, options);
+    for (unsigned t = 0; t < 10; ++t) {
+        const numbers x = some_numbers(4, t, 2);
+        there.step({{x, {1, 1, 4}}});
+        s.step({{x, {1, 1, 4}}});
+        EXPECT_THAT(there.output<float>("y"), Pointwise(FloatNear(1e-5f), s.output<float>("y")));
+        EXPECT_THAT(there.state().at("past_key_values.0.key").shape(), ElementsAre(1, t + 1, 4));
+    }
+    EXPECT_TRUE(simulated.findings().empty());
+}
+
 TEST_F(sessions, are_refused_once_the_runtime_has_ended) {
     auto other = std::make_unique<runtime>(runtime_options{.cpu_workers = 1, .cuda = false});
     auto on = std::make_unique<single_stream>(other->find("cpu:0"));

@@ -8,7 +8,6 @@
 #include "nn/landed_outputs.hpp"
 #include "nn/nearest_name.hpp"
 #include "nn/prepared_network.hpp"
-#include "nn/sessions/session_on_device.hpp"
 #include "sluice/base/error.hpp"
 #include "sluice/base/printable.hpp"
 #include "sluice/runtime/detail/wait_checks.hpp"
@@ -75,8 +74,12 @@ session_core::session_core(network of, session_options options)
     find_shapes(options);
     for (std::size_t i = 0; i < of_.inputs().size(); ++i)
         if (!input_states_[i]) step_inputs_.push_back(of_.inputs()[i]);
+    if (is_on_host_) return;
+    std::vector<step_state> states;
+    for (const state_value& each : states_) states.push_back({each.input, each.output});
+    on_device_.emplace(of_.inside(), std::move(states));
     for (const state_value& each : states_) {
-        if (is_on_host_ || !of_.is_host_input(each.input)) continue;
+        if (!of_.is_host_input(each.input)) continue;
         refuse_step(errc::unsupported, "the numbers of the state " + in_quotes(info_of(each).name) +
                                            " decide about shapes, and have to be in host memory, on which " +
                                            of_.inside().on().name() + " has no state");
@@ -214,19 +217,17 @@ void session_core::step(std::span<const input_view> inputs) {
 void session_core::step_on_device(std::span<const input_view> inputs) {
     require_count(inputs);
     open(inputs);
-    std::vector<any_tensor> given;
-    std::size_t next = 0;
-    for (const auto& its : input_states_) given.push_back(its ? states_[*its].elsewhere : host_copy(inputs[next++]));
-    std::vector<bool> stays;
-    for (const auto& its : output_states_) stays.push_back(its.has_value());
-    std::vector<any_tensor> made = run_on_device(of_.inside(), std::move(given), stays);
-    for (std::size_t o = 0; o < made.size(); ++o)
-        if (!stays[o]) answers_[o].copy(view_form(made[o].type(), made[o].shape()), made[o].bytes().data());
-    for (state_value& each : states_) {
-        each.elsewhere = std::move(made[each.output]);
-        each.is_opened = false;
-    }
+    std::vector<any_tensor*> states;
+    for (state_value& each : states_) states.push_back(&each.elsewhere);
+    const landed_outputs& landed = on_device_->run(inputs, states);
+    for (state_value& each : states_) each.is_opened = false;
     has_stepped_ = true;
+    std::size_t next = 0;
+    for (std::size_t o = 0; o < answers_.size(); ++o) {
+        if (output_states_[o]) continue;
+        const any_tensor& its = landed.outputs[next];
+        answers_[o].copy(view_form(its.type(), its.shape()), landed.elements_of(next++));
+    }
 }
 
 input_view session_core::output(std::size_t index) const {
@@ -311,7 +312,7 @@ std::size_t session_core::memory_bytes() const noexcept {
     for (const state_value& each : states_)
         bytes += each.now.size_bytes() + each.next.size_bytes() + (each.elsewhere ? each.elsewhere.size_bytes() : 0);
     for (const host_value& each : answers_) bytes += each.size_bytes();
-    return bytes;
+    return bytes + (on_device_ ? on_device_->memory_bytes() : 0);
 }
 
 }  // namespace sluice::nn::detail

@@ -11,6 +11,7 @@
 #include <utility>
 #include <vector>
 
+#include "nn/sessions/session_on_device.hpp"
 #include "nn/sessions/state_shapes.hpp"
 #include "sluice/nn/any_tensor.hpp"
 #include "sluice/nn/host_view.hpp"
@@ -126,7 +127,8 @@ private:
     const value_info& info_of(const state_value& which) const { return of_.inputs()[which.input]; }
 
     const network of_;
-    const bool is_on_host_;  // the state
+    const bool is_on_host_;                  // the state
+    std::optional<device_steps> on_device_;  // where it is not
     std::vector<state_pair> pairs_;
     std::vector<value_info> step_inputs_;
     std::vector<std::optional<std::size_t>> input_states_, output_states_;

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "nn/sessions/session_on_device.hpp"
 
-#include <cstddef>
+#include <algorithm>
 #include <utility>
 
-#include "nn/landed_outputs.hpp"
+#include "nn/prepared_call.hpp"
 #include "nn/prepared_network.hpp"
+#include "sluice/base/error.hpp"
 #include "sluice/op/with_context.hpp"
 #include "sluice/runtime/detail/wait_checks.hpp"
 #include "sluice/runtime/device.hpp"
@@ -13,28 +14,78 @@
 #include "sluice/runtime/sync.hpp"
 
 namespace sluice::nn::detail {
+namespace {
 
-std::vector<any_tensor> run_on_device(const prepared_network& of, std::vector<any_tensor> inputs,
-                                      const std::vector<bool>& stays) {
-    of.on().throw_if_refusing();
-    sluice::detail::require_may_wait(of.on(), "session");
-    const stream_lease on(of.on());
+constexpr std::size_t repeats_before_graph = 2;
+
+}  // namespace
+
+const landed_outputs& device_steps::run(std::span<const input_view> inputs, std::span<any_tensor* const> states) {
+    of_.on().throw_if_refusing();
+    sluice::detail::require_may_wait(of_.on(), "session");
+    if (graph_ == nullptr || !graph_->fits(inputs, states)) note(inputs, states);
+    if (graph_ != nullptr && graph_->fits(inputs, states)) {
+        graph_->run(inputs, states);
+        return graph_->outputs();
+    }
+    submit(inputs, states);
+    return landed_;
+}
+
+// Makes a graph where the same shapes come again and again.
+void device_steps::note(std::span<const input_view> inputs, std::span<any_tensor* const> states) {
+    std::vector<view_form> forms = forms_of(inputs, states);
+    if (forms != latest_) {
+        latest_ = std::move(forms);
+        repeats_ = 0;
+        return;
+    }
+    if (++repeats_ != repeats_before_graph || !why_not_prepared(of_, forms).empty()) return;
+    graph_ = nullptr;  // of other shapes
+    try {
+        graph_ = std::make_unique<step_graph>(of_, std::move(forms), states_);
+    } catch (const error& refusal) {
+        if (refusal.code() != errc::graph_refused) throw;
+    }
+}
+
+std::vector<view_form> device_steps::forms_of(std::span<const input_view> inputs,
+                                              std::span<any_tensor* const> states) const {
+    std::vector<view_form> made;
+    std::size_t next = 0;
+    for (std::size_t i = 0; i < of_.from().body.inputs.size(); ++i) {
+        const auto its = std::ranges::find(states_, i, &step_state::input);
+        if (its == states_.end()) {
+            made.push_back(inputs[next++].form());
+        } else {
+            const any_tensor& state = *states[static_cast<std::size_t>(its - states_.begin())];
+            made.emplace_back(state.type(), state.shape());
+        }
+    }
+    return made;
+}
+
+void device_steps::submit(std::span<const input_view> inputs, std::span<any_tensor* const> states) {
+    std::vector<any_tensor> given(of_.from().body.inputs.size());
+    for (std::size_t k = 0; k < states_.size(); ++k) given[states_[k].input] = *states[k];
+    std::size_t next = 0;
+    for (any_tensor& each : given)
+        if (!each) each = host_copy(inputs[next++]);
+    const stream_lease on(of_.on());
     std::vector<any_tensor> made;
     landed_outputs landed;
     auto submitted = with_context([&](execution_context& context) {
         std::vector<operators::device_check> checks;
-        made = of.run(&context, operators::place::device, std::move(inputs), &checks);
+        made = of_.run(&context, operators::place::device, std::move(given), &checks);
         std::vector<any_tensor> brought;
-        for (std::size_t i = 0; i < made.size(); ++i)
-            if (!stays[i]) brought.push_back(std::move(made[i]));
-        landed = submit_landing(of, context, std::move(brought), std::move(checks));
+        for (std::size_t o = 0; o < made.size(); ++o)
+            if (std::ranges::find(states_, o, &step_state::output) == states_.end()) brought.push_back(made[o]);
+        landed = submit_landing(of_, context, std::move(brought), std::move(checks));
     });
     sync_on(std::move(submitted), *on);
-    std::vector<any_tensor> brought = landed();
-    std::size_t next = 0;
-    for (std::size_t i = 0; i < made.size(); ++i)
-        if (!stays[i]) made[i] = std::move(brought[next++]);
-    return made;
+    landed.require_passed_checks();
+    landed_ = std::move(landed);
+    for (std::size_t k = 0; k < states_.size(); ++k) *states[k] = std::move(made[states_[k].output]);
 }
 
 std::vector<any_tensor> bring_to_host(const prepared_network& of, std::vector<any_tensor> values) {

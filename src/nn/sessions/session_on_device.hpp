@@ -1,19 +1,45 @@
 // SPDX-License-Identifier: Apache-2.0
-// session_on_device: a step whose state stays on a device that has memory of its own.
+// device_steps: the steps of a session whose state stays on a device that has memory of its own.
 #pragma once
 
+#include <cstddef>
+#include <memory>
+#include <span>
 #include <vector>
 
+#include "nn/landed_outputs.hpp"
+#include "nn/sessions/step_graph.hpp"
 #include "sluice/nn/any_tensor.hpp"
+#include "sluice/nn/host_view.hpp"
 
 namespace sluice::nn::detail {
 
 class prepared_network;
 
-// The outputs, before it returns: those that stay on the device, the others in host memory. Throws what network::run
-// and the wait for it throw.
-std::vector<any_tensor> run_on_device(const prepared_network& of, std::vector<any_tensor> inputs,
-                                      const std::vector<bool>& stays);
+class device_steps {
+public:
+    device_steps(const prepared_network& of, std::vector<step_state> states) : of_(of), states_(std::move(states)) {}
+
+    // One step, before it returns: gives the outputs that are no state, valid until the next one. The states are the
+    // next ones then; after an error they are what they were. From the fourth step with the same shapes on, a step is
+    // one launch, where the network can be a graph and the states keep their shapes. Throws what network::run and the
+    // wait for it throw.
+    const landed_outputs& run(std::span<const input_view> inputs, std::span<any_tensor* const> states);
+
+    std::size_t memory_bytes() const noexcept { return graph_ != nullptr ? graph_->memory_bytes() : 0; }
+
+private:
+    void submit(std::span<const input_view> inputs, std::span<any_tensor* const> states);
+    void note(std::span<const input_view> inputs, std::span<any_tensor* const> states);
+    std::vector<view_form> forms_of(std::span<const input_view> inputs, std::span<any_tensor* const> states) const;
+
+    const prepared_network& of_;
+    const std::vector<step_state> states_;
+    landed_outputs landed_;          // of a step that was no launch of a graph
+    std::vector<view_form> latest_;  // all inputs of the latest step
+    std::size_t repeats_ = 0;        // so many steps before it had the same
+    std::unique_ptr<step_graph> graph_;
+};
 
 // Copies in host memory, before it returns.
 std::vector<any_tensor> bring_to_host(const prepared_network& of, std::vector<any_tensor> values);

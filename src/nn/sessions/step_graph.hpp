@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: Apache-2.0
+// step_graph: a step of a session as one launch, on a device that has memory of its own.
+//
+// The state has two places on the device. A step reads the one and writes the other, and they change their roles when
+// it has succeeded: a step that fails leaves the state as it was. Each of the two ways is a graph.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "nn/landed_outputs.hpp"
+#include "sluice/graph/compiled_graph.hpp"
+#include "sluice/nn/any_tensor.hpp"
+#include "sluice/nn/host_view.hpp"
+#include "sluice/runtime/device.hpp"
+#include "sluice/runtime/storage.hpp"
+
+namespace sluice::nn::detail {
+
+class prepared_network;
+
+// Which inputs and outputs of a network belong together.
+struct step_state {
+    std::size_t input, output;
+};
+
+class step_graph {
+public:
+    // `inputs`: the forms of all inputs of the network. Throws errc::graph_refused where the network cannot be a graph,
+    // or where a state does not keep its type and shape; else what prepared_network::run throws.
+    step_graph(const prepared_network& of, std::vector<view_form> inputs, std::vector<step_state> states);
+    step_graph(const step_graph&) = delete;  // the recordings point to it
+    step_graph& operator=(const step_graph&) = delete;
+
+    // Whether it is for these: the inputs that are no state, and the states.
+    bool fits(std::span<const input_view> inputs, std::span<any_tensor* const> states) const noexcept;
+
+    // One step, before it returns. The states are where they may be, on the host or on the device, and are the next
+    // ones after it, in memory of the graph. After an error they are what they were. Throws what
+    // prepared_network::run and the wait for it throw.
+    void run(std::span<const input_view> inputs, std::span<any_tensor* const> states);
+
+    // The outputs that are no state, of the latest step.
+    const landed_outputs& outputs() const noexcept { return ways_[latest_].landed; }
+    std::size_t memory_bytes() const noexcept;
+
+private:
+    struct way {
+        sluice::detail::graph_function record;
+        std::unique_ptr<sluice::detail::compiled_graph> core;
+        landed_outputs landed;
+        std::vector<storage_ref> from;  // of each state
+    };
+
+    bool is_state(std::size_t input) const noexcept;
+    void record(std::size_t from, sluice::detail::graph_recording& recording);
+    void bring(execution_context& context, const any_tensor& state, storage& to) const;
+
+    const prepared_network& of_;
+    const std::vector<view_form> inputs_;
+    const std::vector<step_state> states_;
+    const stream_lease on_;
+    std::vector<storage_ref> blocks_;  // host memory of the inputs that are no state
+    std::array<way, 2> ways_;
+    std::size_t now_ = 0, latest_ = 0;  // where the state is; and where it was before the latest step
+};
+
+}  // namespace sluice::nn::detail
