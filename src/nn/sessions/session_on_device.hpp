@@ -37,7 +37,7 @@ private:
     const std::vector<step_state> states_;
     landed_outputs landed_;          // of a step that was no launch of a graph
     std::vector<view_form> latest_;  // all inputs of the latest step
-    std::size_t repeats_ = 0;        // so many steps before it had the same
+    std::size_t repeats_ = 0;        // how many steps before it had the same
     std::unique_ptr<step_graph> graph_;
 };
 
