@@ -74,8 +74,9 @@ nlohmann::json to_json(const std::vector<nn::pass_report>& passes) {
         nlohmann::json one{{"name", each.name},       {"effect", each.effect},       {"condition", each.condition},
                            {"applies", each.applies}, {"changed", each.has_changed}, {"steps", each.steps.size()}};
         if (i != 0 && !begins_graph(each)) {
-            one["gone"] = only_in(passes[i - 1], each);
-            one["new"] = only_in(each, passes[i - 1]);
+            using words = std::vector<std::string>;
+            one["gone"] = each.has_changed ? only_in(passes[i - 1], each) : words();
+            one["new"] = each.has_changed ? only_in(each, passes[i - 1]) : words();
         }
         array.push_back(std::move(one));
     }

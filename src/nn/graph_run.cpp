@@ -67,8 +67,10 @@ void graph_run::require_as_inferred(const step& each, const std::vector<any_tens
     std::vector<any_tensor> inferred(slots.size());
     for (const slot one : each.inputs) {
         if (one == no_slot) continue;
-        inferred[one] =
-            slots[one].is_on_device() ? any_tensor::of_shape(slots[one].type(), slots[one].shape()) : slots[one];
+        inferred[one] = slots[one];
+        if (!slots[one].is_on_device()) continue;
+        inferred[one] = slots[one].is_on_host() ? slots[one].with_memory({})
+                                                : any_tensor::of_shape(slots[one].type(), slots[one].shape());
     }
     graph_run(model_, nullptr, nullptr).submit(each, inferred, place::nowhere, nullptr);
     for (const slot one : each.outputs) {

@@ -16,7 +16,10 @@ namespace {
 // What passes change, as numbers to compare. It is compared while the graph that it is of still holds what it names.
 class graph_mark {
 public:
-    explicit graph_mark(const detail::prepared_graph& of) { add(of); }
+    explicit graph_mark(const detail::prepared_graph& of) {
+        add(of.constants.size());
+        add(of);
+    }
 
     bool operator==(const graph_mark& other) const { return words_ == other.words_; }
 
@@ -32,7 +35,6 @@ private:
         for (const detail::slot each : slots) add(each);
     }
     void add(const detail::prepared_graph& of) {
-        add(of.constants.size());
         for (const detail::step& each : of.steps) {
             add(reinterpret_cast<std::uintptr_t>(each.what));
             add(each.layers);

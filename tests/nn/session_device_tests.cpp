@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// session on a device that has memory of its own: a GPU where there is one, else the simulator's. From the fourth step
+// session on a device that has memory of its own: a GPU where there is one, else the simulator's. From the third step
 // with the same shapes on a step is one launch.
 #include <gmock/gmock.h>
 

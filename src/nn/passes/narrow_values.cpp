@@ -83,9 +83,11 @@ void keep_values_narrow(prepared_graph& in) {
         if (attention != nullptr) {
             std::vector<bool> inputs;
             for (const slot one : each.inputs) inputs.push_back(is_narrow[one]);
-            const auto made = attention->narrowed(std::move(inputs), gives);
-            each.what = &made->definition();
-            each.stretch = made;
+            if (gives || std::ranges::find(inputs, true) != inputs.end()) {
+                const auto made = attention->narrowed(std::move(inputs), gives);
+                each.what = &made->definition();
+                each.stretch = made;
+            }
         } else if (gives) {
             auto made = std::make_shared<operators::dense_layers>(*each.layers);
             made->rounded->stays_narrow = true;
@@ -96,6 +98,7 @@ void keep_values_narrow(prepared_graph& in) {
             if (norm->gives_narrow()) is_narrow[each.outputs.back()] = true;
             std::vector<bool> inputs;
             for (const slot one : each.inputs) inputs.push_back(is_narrow[one]);
+            if (std::ranges::find(inputs, true) == inputs.end()) continue;
             const auto made = norm->narrowed(std::move(inputs));
             each.what = &made->definition();
             each.stretch = made;

@@ -13,14 +13,13 @@ namespace {
 using fold = constant_folder::what;
 
 constexpr std::string_view everywhere = "everywhere", on_a_cpu = "on a CPU", on_a_gpu = "on a GPU",
-                           in_short_floats_on_a_gpu = "on a GPU, in f16 or bf16", in_f32_on_a_cpu = "on a CPU, in f32",
+                           in_f16_or_bf16 = "in f16 or bf16", in_f32_on_a_cpu = "on a CPU, in f32",
                            in_other_precisions = "in other precisions than f32";
 
 bool always(const pass_subject&) { return true; }
 bool is_on_cpu(const pass_subject& to) { return to.is_on_cpu(); }
 bool is_on_gpu(const pass_subject& to) { return !to.is_on_cpu(); }
 bool is_in_short_floats(const pass_subject& to) { return to.is_in_short_floats(); }
-bool is_in_short_floats_on_gpu(const pass_subject& to) { return !to.is_on_cpu() && to.is_in_short_floats(); }
 bool is_in_f32_on_cpu(const pass_subject& to) { return to.is_on_cpu() && to.precision == precision::f32; }
 bool is_rounded(const pass_subject& to) { return to.precision != precision::f32; }
 
@@ -61,8 +60,8 @@ const std::array passes{
     // After `rounding`: it also gives what rounded products read.
     pass{"residual norms", "Add and the LayerNormalization of its sum are one command", on_a_gpu, is_on_gpu,
          [](prepared_graph& in, const pass_subject& to) { fuse_residual_norms(in, to.precision); }},
-    pass{"narrow values", "values that all readers round stay 16 bits", in_short_floats_on_a_gpu,
-         is_in_short_floats_on_gpu, [](prepared_graph& in, const pass_subject&) { keep_values_narrow(in); }},
+    pass{"narrow values", "values that all readers round stay 16 bits", in_f16_or_bf16, is_in_short_floats,
+         [](prepared_graph& in, const pass_subject&) { keep_values_narrow(in); }},
     pass{"dense layers", "stretches of dense layers with their activations are one command", on_a_cpu, is_on_cpu,
          [](prepared_graph& in, const pass_subject& to) { fuse_dense_layers(in, to.context); }},
     pass{"recurrent layers", "constant weights of RNN, GRU and LSTM are packed", on_a_cpu, is_on_cpu,

@@ -43,7 +43,7 @@ void fuse_attention(prepared_graph& in, precision what, execution_context& conte
 // steps.
 void fuse_residual_norms(prepared_graph& in, precision what);
 
-// For a GPU, in f16 or bf16. What rounded products and attention give stays in 16 bits where all that read it take it
+// For f16 or bf16. What rounded products and attention give stays in 16 bits where all that read it take it
 // so. Also in the graphs of steps.
 void keep_values_narrow(prepared_graph& in);
 

@@ -219,15 +219,16 @@ void session_core::step_on_device(std::span<const input_view> inputs) {
     open(inputs);
     std::vector<any_tensor*> states;
     for (state_value& each : states_) states.push_back(&each.elsewhere);
-    const landed_outputs& landed = on_device_->run(inputs, states);
+    on_device_->run(inputs, states, [&](const landed_outputs& landed) {
+        std::size_t next = 0;
+        for (std::size_t o = 0; o < answers_.size(); ++o) {
+            if (output_states_[o]) continue;
+            const any_tensor& its = landed.outputs[next];
+            answers_[o].copy(view_form(its.type(), its.shape()), landed.elements_of(next++));
+        }
+    });
     for (state_value& each : states_) each.is_opened = false;
     has_stepped_ = true;
-    std::size_t next = 0;
-    for (std::size_t o = 0; o < answers_.size(); ++o) {
-        if (output_states_[o]) continue;
-        const any_tensor& its = landed.outputs[next];
-        answers_[o].copy(view_form(its.type(), its.shape()), landed.elements_of(next++));
-    }
 }
 
 input_view session_core::output(std::size_t index) const {

@@ -20,20 +20,21 @@ constexpr std::size_t repeats_before_graph = 2;
 
 }  // namespace
 
-const landed_outputs& device_steps::run(std::span<const input_view> inputs, std::span<any_tensor* const> states) {
+void device_steps::run(std::span<const input_view> inputs, std::span<any_tensor* const> states,
+                       const deliver_outputs& deliver) {
     of_.on().throw_if_refusing();
     sluice::detail::require_may_wait(of_.on(), "session");
     if (graph_ == nullptr || !graph_->fits(inputs, states)) note(inputs, states);
-    if (graph_ != nullptr && graph_->fits(inputs, states)) {
-        graph_->run(inputs, states);
-        return graph_->outputs();
-    }
-    submit(inputs, states);
-    return landed_;
+    if (graph_ == nullptr || !graph_->fits(inputs, states)) return submit(inputs, states, deliver);
+    latest_.clear();
+    graph_->run(inputs, states, deliver);
 }
 
-// Makes a graph where the same shapes come again and again.
+// Makes a graph where the same shapes come again and again. Where that fails, the step says what is wrong, if anything
+// is.
 void device_steps::note(std::span<const input_view> inputs, std::span<any_tensor* const> states) {
+    const auto is_large = [](const any_tensor* each) { return each->shape().size() > view_form::most_dimensions; };
+    if (std::ranges::any_of(states, is_large)) return;
     std::vector<view_form> forms = forms_of(inputs, states);
     if (forms != latest_) {
         latest_ = std::move(forms);
@@ -41,11 +42,10 @@ void device_steps::note(std::span<const input_view> inputs, std::span<any_tensor
         return;
     }
     if (++repeats_ != repeats_before_graph || !why_not_prepared(of_, forms).empty()) return;
-    graph_ = nullptr;  // of other shapes
     try {
-        graph_ = std::make_unique<step_graph>(of_, std::move(forms), states_);
-    } catch (const error& refusal) {
-        if (refusal.code() != errc::graph_refused) throw;
+        auto made = std::make_unique<step_graph>(of_, std::move(forms), states_);
+        if (made->memory_bytes() <= most_bytes_) graph_ = std::move(made);
+    } catch (const error&) {  // NOLINT(bugprone-empty-catch): said above
     }
 }
 
@@ -65,7 +65,8 @@ std::vector<view_form> device_steps::forms_of(std::span<const input_view> inputs
     return made;
 }
 
-void device_steps::submit(std::span<const input_view> inputs, std::span<any_tensor* const> states) {
+void device_steps::submit(std::span<const input_view> inputs, std::span<any_tensor* const> states,
+                          const deliver_outputs& deliver) {
     std::vector<any_tensor> given(of_.from().body.inputs.size());
     for (std::size_t k = 0; k < states_.size(); ++k) given[states_[k].input] = *states[k];
     std::size_t next = 0;
@@ -84,7 +85,7 @@ void device_steps::submit(std::span<const input_view> inputs, std::span<any_tens
     });
     sync_on(std::move(submitted), *on);
     landed.require_passed_checks();
-    landed_ = std::move(landed);
+    deliver(landed);
     for (std::size_t k = 0; k < states_.size(); ++k) *states[k] = std::move(made[states_[k].output]);
 }
 

@@ -24,16 +24,17 @@ bool has_form(const any_tensor& value, const view_form& form) {
 }  // namespace
 
 step_graph::step_graph(const prepared_network& of, std::vector<view_form> inputs, std::vector<step_state> states)
-    : of_(of), inputs_(std::move(inputs)), states_(std::move(states)), on_(of.on()) {
+    : of_(of), inputs_(std::move(inputs)), states_(std::move(states)) {
+    const stream_lease on(of.on());
     std::vector<sluice::detail::graph_input> given;
     for (std::size_t i = 0; i < inputs_.size(); ++i) {
         if (is_state(i)) continue;
         given.push_back({.bytes = inputs_[i].size_bytes(), .is_from_host = true});
-        blocks_.push_back(on_->allocate_host(inputs_[i].size_bytes(), {"input"}));
+        blocks_.push_back(on->allocate_host(inputs_[i].size_bytes(), {"input"}));
     }
     for (way& each : ways_)
         for (const step_state& one : states_)
-            each.from.push_back(on_->allocate(inputs_[one.input].size_bytes(), {"state"}));
+            each.from.push_back(on->allocate(inputs_[one.input].size_bytes(), {"state"}));
     for (std::size_t from = 0; from < ways_.size(); ++from) {
         way& each = ways_[from];
         each.record = [this, from](sluice::detail::graph_recording& recording) { record(from, recording); };
@@ -102,11 +103,19 @@ void step_graph::bring(execution_context& context, const any_tensor& state, stor
     }
 }
 
-void step_graph::run(std::span<const input_view> inputs, std::span<any_tensor* const> states) {
+void step_graph::run(std::span<const input_view> inputs, std::span<any_tensor* const> states,
+                     const deliver_outputs& deliver) {
     for (std::size_t i = 0; i < inputs.size(); ++i)
         if (inputs[i].form().size_bytes() != 0)
             std::memcpy(blocks_[i]->data(), inputs[i].data(), inputs[i].form().size_bytes());
-    way& its = ways_[now_];
+    way &its = ways_[now_], &other = ways_[1 - now_];
+    std::vector<any_tensor> next;
+    for (std::size_t k = 0; k < states_.size(); ++k) {
+        const view_form& form = inputs_[states_[k].input];
+        next.emplace_back(form.type(), lengths_in(form), other.from[k]);
+        other.from[k]->depend_on({});  // nobody waits for a step that failed
+    }
+    const stream_lease on(of_.on());
     auto submitted = with_context([&](execution_context& context) {
         for (std::size_t k = 0; k < states_.size(); ++k) bring(context, *states[k], *its.from[k]);
         its.core->alone([&] {
@@ -118,20 +127,17 @@ void step_graph::run(std::span<const input_view> inputs, std::span<any_tensor* c
             its.core->forget_outputs();
         });
     });
-    sync_on(std::move(submitted), *on_);
+    sync_on(std::move(submitted), *on);
     its.landed.require_passed_checks();
-    latest_ = now_;
+    deliver(its.landed);
     now_ = 1 - now_;
-    for (std::size_t k = 0; k < states_.size(); ++k) {
-        const view_form& form = inputs_[states_[k].input];
-        *states[k] = any_tensor(form.type(), lengths_in(form), ways_[now_].from[k]);
-    }
+    for (std::size_t k = 0; k < states_.size(); ++k) *states[k] = std::move(next[k]);
 }
 
 std::size_t step_graph::memory_bytes() const noexcept {
     std::size_t bytes = 0;
     for (const way& each : ways_) bytes += each.core->memory_bytes();
-    for (std::size_t i = 0; i < inputs_.size(); ++i) bytes += (is_state(i) ? 2 : 1) * inputs_[i].size_bytes();
+    for (const view_form& each : inputs_) bytes += each.size_bytes();
     return bytes;
 }
 

@@ -7,6 +7,7 @@
 
 #include <array>
 #include <cstddef>
+#include <functional>
 #include <memory>
 #include <span>
 #include <vector>
@@ -27,6 +28,8 @@ struct step_state {
     std::size_t input, output;
 };
 
+using deliver_outputs = std::function<void(const landed_outputs&)>;
+
 class step_graph {
 public:
     // `inputs`: the forms of all inputs of the network. Throws errc::graph_refused where the network cannot be a graph,
@@ -39,12 +42,11 @@ public:
     bool fits(std::span<const input_view> inputs, std::span<any_tensor* const> states) const noexcept;
 
     // One step, before it returns. The states are where they may be, on the host or on the device, and are the next
-    // ones after it, in memory of the graph. After an error they are what they were. Throws what
-    // prepared_network::run and the wait for it throw.
-    void run(std::span<const input_view> inputs, std::span<any_tensor* const> states);
+    // ones after it, in memory of the graph. `deliver` gets the outputs that are no state before that: after an error,
+    // also one of its own, the states are what they were. Throws what prepared_network::run and the wait for it throw.
+    void run(std::span<const input_view> inputs, std::span<any_tensor* const> states, const deliver_outputs& deliver);
 
-    // The outputs that are no state, of the latest step.
-    const landed_outputs& outputs() const noexcept { return ways_[latest_].landed; }
+    // Without one of the two places of the states, where the states are.
     std::size_t memory_bytes() const noexcept;
 
 private:
@@ -62,10 +64,9 @@ private:
     const prepared_network& of_;
     const std::vector<view_form> inputs_;
     const std::vector<step_state> states_;
-    const stream_lease on_;
     std::vector<storage_ref> blocks_;  // host memory of the inputs that are no state
     std::array<way, 2> ways_;
-    std::size_t now_ = 0, latest_ = 0;  // where the state is; and where it was before the latest step
+    std::size_t now_ = 0;  // where the state is
 };
 
 }  // namespace sluice::nn::detail
