@@ -113,7 +113,7 @@ void step_graph::run(std::span<const input_view> inputs, std::span<any_tensor* c
     for (std::size_t k = 0; k < states_.size(); ++k) {
         const view_form& form = inputs_[states_[k].input];
         next.emplace_back(form.type(), lengths_in(form), other.from[k]);
-        other.from[k]->depend_on({});  // nobody waits for a step that failed
+        other.from[k]->depend_on({});  // a step that failed does not matter any more
     }
     const stream_lease on(of_.on());
     auto submitted = with_context([&](execution_context& context) {
