@@ -173,7 +173,8 @@ TEST_F(network_steps, give_what_inference_says) {
     detail::prepared_graph whole = ready.inside().body();
     whole.steps[0].stretch = std::make_shared<const longer_steps>(ready.inside().body());
     auto run = with_context([&](execution_context& context) {
-        const any_tensor x = adopt_tensor(context.device(), io::dtype::f32, {3, 2}, ones({3, 2}).bytes->data(), {});
+        const auto numbers = ones({3, 2}).bytes;
+        const any_tensor x = adopt_tensor(context.device(), io::dtype::f32, {3, 2}, numbers->data(), numbers);
         return detail::graph_run(made, &context, nullptr)(whole, {x}, nullptr, operators::place::device);
     });
     try {
