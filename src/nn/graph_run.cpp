@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "nn/graph_run.hpp"
 
+#include <algorithm>
 #include <optional>
 #include <span>
 #include <string>
@@ -25,6 +26,13 @@ namespace {
 
 // Commands keep the name's address, and outlive networks.
 std::string_view command_name(const operators::definition& of) { return of.own != nullptr ? "own operator" : of.name; }
+
+// A value that all its readers round, and that passes left in 16 bits: the nodes themselves give f32.
+bool stays_narrow(const step& by, const any_tensor& given, const any_tensor& inferred) {
+    return (by.stretch != nullptr || by.layers != nullptr) && inferred && inferred.type() == io::dtype::f32 &&
+           (given.type() == io::dtype::f16 || given.type() == io::dtype::bf16) &&
+           std::ranges::equal(given.shape(), inferred.shape());
+}
 
 }  // namespace
 
@@ -79,7 +87,7 @@ void graph_run::require_as_inferred(const step& each, const std::vector<any_tens
             return what ? std::string(io::to_string(what.type())) + " " + to_string(std::span(what.shape()))
                         : std::string("nothing");
         };
-        if (text_of(slots[one]) == text_of(inferred[one])) continue;
+        if (text_of(slots[one]) == text_of(inferred[one]) || stays_narrow(each, slots[one], inferred[one])) continue;
         throw error(errc::shape_mismatch, model_.path.string() + ": " + each.label + " gives " + text_of(slots[one]) +
                                               ", and inference says " + text_of(inferred[one]));
     }
