@@ -20,12 +20,12 @@ namespace sluice::nn {
 
 // One pass, and the network after it.
 struct pass_report {
-    std::string name;          // "attention"
-    std::string effect;        // "Softmax between two MatMuls, with scale, masks and heads, is one command"
-    std::string condition;     // on which devices and in which precisions: "on a CPU"
-    bool applies = false;      // whether that holds here
-    bool has_changed = false;  // whether the pass changed a step or a constant
-    std::vector<network_step> steps;
+    std::string name;                 // "attention"
+    std::string effect;               // "Softmax between two MatMuls, with scale, masks and heads, is one command"
+    std::string condition;            // on which devices and in which precisions: "on a CPU"
+    bool applies = false;             // whether that holds here
+    bool has_changed = false;         // whether the pass changed a step or a constant
+    std::vector<network_step> steps;  // of the network after the pass
 };
 
 // The operation that list_passes returns.
