@@ -24,9 +24,10 @@ int format_of(std::string_view body, content_coding coding) noexcept {
     return (first & 15U) == 8 && (first * 256 + second) % 31 == 0 ? zlib_format : raw_format;
 }
 
-[[noreturn]] void refuse_damaged() {
-    throw refusal(refusal_kind::bad_request,
-                  "the body is not compressed as it says: it is damaged, or ends before its last byte");
+[[noreturn]] void refuse_damaged(const char* called) {
+    throw refusal(
+        refusal_kind::bad_request,
+        "the " + std::string(called) + " is not compressed as it says: it is damaged, or ends before its last byte");
 }
 
 }  // namespace
@@ -55,9 +56,10 @@ struct body_unpacker::implementation {
 };
 
 body_unpacker::body_unpacker(std::string_view body, content_coding coding, std::size_t most,
-                             std::function<void(std::size_t)> charge)
+                             std::function<void(std::size_t)> charge, const char* called)
     : most_(most),
       charge_(std::move(charge)),
+      called_(called),
       rest_(body),
       zlib_(std::make_unique<implementation>(format_of(body, coding))) {}
 body_unpacker::~body_unpacker() = default;
@@ -84,14 +86,15 @@ bool body_unpacker::step() {
     const int state = ::inflate(&stream, Z_NO_FLUSH);
     made_.resize(before + room - stream.avail_out);
     rest_.remove_prefix(given - stream.avail_in);
+    step_bytes_ = given - stream.avail_in + room - stream.avail_out;
     if (state == Z_MEM_ERROR) throw std::bad_alloc();
     if (made_.size() > most_) {
-        throw refusal(refusal_kind::too_large,
-                      "the body would become longer than the " + std::to_string(most_) + " bytes that are accepted");
+        throw refusal(refusal_kind::too_large, "the " + std::string(called_) + " would become longer than the " +
+                                                   std::to_string(most_) + " bytes that are accepted");
     }
     const bool is_whole = state == Z_STREAM_END;
     const bool has_ended = rest_.empty() && stream.avail_out != 0;
-    if ((state != Z_OK && !is_whole) || (is_whole ? !rest_.empty() : has_ended)) refuse_damaged();
+    if ((state != Z_OK && !is_whole) || (is_whole ? !rest_.empty() : has_ended)) refuse_damaged(called_);
     return is_whole;
 }
 

@@ -19,15 +19,18 @@ content_coding content_coding_of(std::string_view value) noexcept;
 std::string known_content_codings();
 bool can_unpack(content_coding coding) noexcept;
 
-// Unpacks a body piece by piece, so that a thread can do other things in between.
+// Unpacks a body or a message piece by piece, so that a thread can do other things in between.
 //
 // Thread safety: one thread at a time.
 class body_unpacker {
 public:
+    // What zlib takes of memory as long as this is there: its owner charges it before it makes one.
+    static constexpr std::size_t state_bytes = 40 << 10;
+
     // The body stays where it is, and outlives this. What it becomes has at most `most` bytes. Calls charge(bytes)
-    // before it takes that many bytes more. Throws std::bad_alloc.
+    // before it takes that many bytes more. `called`: "body" or "message", in refusals. Throws std::bad_alloc.
     body_unpacker(std::string_view body, content_coding coding, std::size_t most,
-                  std::function<void(std::size_t)> charge);
+                  std::function<void(std::size_t)> charge, const char* called = "body");
     body_unpacker(const body_unpacker&) = delete;  // zlib knows its address
     body_unpacker& operator=(const body_unpacker&) = delete;
     ~body_unpacker();
@@ -35,6 +38,8 @@ public:
     // Unpacks at most piece_bytes, from at most as many. True: all is there. Throws refusal: too_large for a body that
     // would become longer, bad_request for one that is damaged or does not end with its last byte.
     bool step();
+    // That the last step has read and made.
+    std::size_t step_bytes() const noexcept { return step_bytes_; }
     // After step() was true.
     std::string take() noexcept { return std::move(made_); }
 
@@ -47,9 +52,11 @@ private:
 
     const std::size_t most_;
     const std::function<void(std::size_t)> charge_;
+    const char* const called_;
     std::string_view rest_;  // of the body
     std::string made_;
     std::size_t charged_ = 0;
+    std::size_t step_bytes_ = 0;
     std::unique_ptr<implementation> zlib_;
 };
 

@@ -18,8 +18,8 @@ bool can_unpack(content_coding coding) noexcept { return coding == content_codin
 struct body_unpacker::implementation {};
 
 body_unpacker::body_unpacker(std::string_view, content_coding, std::size_t most,
-                             std::function<void(std::size_t)> charge)
-    : most_(most), charge_(std::move(charge)) {}
+                             std::function<void(std::size_t)> charge, const char* called)
+    : most_(most), charge_(std::move(charge)), called_(called) {}
 body_unpacker::~body_unpacker() = default;
 
 bool body_unpacker::step() { throw refusal(refusal_kind::bad_request, "this server was built without zlib"); }

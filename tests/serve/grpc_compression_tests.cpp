@@ -11,6 +11,7 @@
 #include <thread>
 
 #include "serve/support/grpc_server.hpp"
+#include "serve/unpack_body.hpp"
 #include "sluice/serve/request_budget.hpp"
 
 namespace sluice::serve::grpc_compression_tests {
@@ -118,6 +119,36 @@ TEST(grpc_compression, messages_of_other_calls_are_read_and_bounded) {
     EXPECT_TRUE(ask(100'000).ok());
     EXPECT_THAT(ask(2 * mib).error_message(), HasSubstr("would become longer than the 1048576 bytes"));
     expect_given_back(*budget);
+}
+
+TEST(grpc_compression, the_state_of_zlib_is_memory_of_requests) {
+    const std::size_t bytes = 40 << 10;  // for the message, which is shorter than this
+    const auto ask = [](std::size_t most) {
+        const auto budget = std::make_shared<request_budget>(most);
+        const grpc_server server({.budget = budget});
+        ModelInferResponse got;
+        const grpc::Status status = infer(server, long_request(100), got);
+        expect_given_back(*budget);
+        return status.error_code();
+    };
+    EXPECT_EQ(ask(bytes), grpc::StatusCode::UNAVAILABLE);
+    EXPECT_EQ(ask(bytes + body_unpacker::state_bytes), grpc::StatusCode::OK);
+}
+
+TEST(grpc_compression, refusals_are_about_the_message) {
+    const grpc_server server({.message_bytes = mib});
+    ModelInferResponse got;
+    EXPECT_THAT(infer(server, long_request(2 * mib), got).error_message(), HasSubstr("the message would become"));
+}
+
+// This one would be refused for what it becomes, after a while.
+TEST(grpc_compression, a_server_that_ends_unpacks_nothing) {
+    const grpc_server server({.message_bytes = mib});
+    server.models->begin_drain();
+    ModelInferResponse got;
+    const grpc::Status status = infer(server, long_request(8 * mib), got);
+    EXPECT_EQ(status.error_code(), grpc::StatusCode::UNAVAILABLE);
+    EXPECT_THAT(status.error_message(), HasSubstr("the server ends"));
 }
 
 // Its memory doubles while it is unpacked, so its half shows that it is not done.

@@ -344,21 +344,22 @@ public:
 
 TEST(grpc, what_a_message_has_charged_is_given_back_where_its_memory_runs_out) {
     request_budget budget(1 << 20);
+    piece_queue turn;
     const grpc::Slice bytes("\x0a\x7f");  // a length is beyond the end
     const grpc::ByteBuffer message(&bytes, 1);
     unparsable to;
-    EXPECT_THROW(small_message(budget, message, to), std::bad_alloc);
+    EXPECT_THROW(small_message(budget, message, to, turn), std::bad_alloc);
     EXPECT_EQ(budget.bytes(), 0U);
     inference::ModelReadyRequest wrong;
-    EXPECT_THROW(small_message(budget, message, wrong), refusal);
+    EXPECT_THROW(small_message(budget, message, wrong, turn), refusal);
     EXPECT_EQ(budget.bytes(), 0U);
     {
         const grpc::ByteBuffer none;
         const grpc::Slice name("\x0a\1m");
-        const small_message parsed(budget, grpc::ByteBuffer(&name, 1), wrong);
+        const small_message parsed(budget, grpc::ByteBuffer(&name, 1), wrong, turn);
         EXPECT_EQ(wrong.name(), "m");
         EXPECT_GT(budget.bytes(), 0U);
-        const small_message empty(budget, none, wrong);
+        const small_message empty(budget, none, wrong, turn);
         EXPECT_EQ(wrong.name(), "");
     }
     EXPECT_EQ(budget.bytes(), 0U);

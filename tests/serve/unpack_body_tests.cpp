@@ -5,7 +5,10 @@
 #include <gtest/gtest.h>
 #include <zlib.h>
 
+#include <cstddef>
+#include <cstdlib>
 #include <functional>
+#include <memory>
 #include <mutex>
 #include <string>
 #include <string_view>
@@ -184,6 +187,37 @@ TEST(unpack_body, other_connections_are_answered_between_the_pieces) {
     ASSERT_EQ(answered.size(), 6U);
     EXPECT_THAT(answered[4], HasSubstr("/v2/health/live"));
     EXPECT_THAT(answered[5], HasSubstr("/v2/models/m/infer"));
+}
+
+// zlib has its state before the first byte is unpacked.
+TEST(unpack_body, its_state_is_memory_of_requests) {
+    static std::size_t used = 0;
+    z_stream stream{};
+    stream.zalloc = [](voidpf, uInt count, uInt size) -> voidpf {
+        used += std::size_t{count} * size;
+        return std::malloc(std::size_t{count} * size);
+    };
+    stream.zfree = [](voidpf, voidpf its) { std::free(its); };
+    ASSERT_EQ(::inflateInit2(&stream, gzip), Z_OK);
+    std::string body = packed(std::string(100'000, 'a'), gzip), made(50'000, '\0');
+    stream.next_in = reinterpret_cast<Bytef*>(body.data());
+    stream.avail_in = static_cast<uInt>(body.size());
+    stream.next_out = reinterpret_cast<Bytef*>(made.data());
+    stream.avail_out = static_cast<uInt>(made.size());
+    EXPECT_EQ(::inflate(&stream, Z_NO_FLUSH), Z_OK);
+    ::inflateEnd(&stream);
+    EXPECT_LE(used, body_unpacker::state_bytes);
+
+    const std::size_t body_bytes = 40 << 10;  // for what the body becomes, which is less than this
+    const auto ask = [](std::size_t bytes) {
+        const auto budget = std::make_shared<request_budget>(bytes);
+        const http_server server({.budget = budget});
+        const int status = server.ask(request("gzip", packed(question, gzip))).status;
+        while (budget->bytes() != 0) std::this_thread::yield();
+        return status;
+    };
+    EXPECT_EQ(ask(body_bytes), 503);
+    EXPECT_EQ(ask(body_bytes + body_unpacker::state_bytes), 200);
 }
 
 TEST(unpack_body, a_bomb_is_refused_and_its_memory_is_given_back) {

@@ -93,11 +93,11 @@ void call_loop::run() {
         if (found == status::GOT_EVENT) {
             static_cast<call_event*>(tag)->happen(is_done);
             events = waits ? 0 : events + 1;
-            if (events < most_events) continue;
+            if (events < most_events && !pieces_.is_over()) continue;
         }
         events = 0;
         run_models();
-        run_pieces();
+        pieces_.run_some();
         ask_for_missing();
         if (found == status::SHUTDOWN) return;
     }
@@ -107,11 +107,6 @@ void call_loop::run_models() {
     running_.swap(soon_);
     for (const auto& each : running_) each->run_waiting();
     running_.clear();
-}
-
-// One of each.
-void call_loop::run_pieces() {
-    std::erase_if(pieces_, [](const std::function<bool()>& each) { return each(); });
 }
 
 }  // namespace sluice::serve

@@ -8,13 +8,13 @@
 #include <atomic>
 #include <chrono>
 #include <cstddef>
-#include <functional>
 #include <memory>
 #include <thread>
 #include <utility>
 #include <vector>
 
 #include "serve/grpc/answer_watch.hpp"
+#include "serve/piece_queue.hpp"
 #include "sluice/serve/infer_call.hpp"
 
 namespace sluice::serve {
@@ -91,9 +91,9 @@ public:
     // which came together are in it together. It waits for no more than some hundred. Throws std::bad_alloc.
     void run_soon(std::shared_ptr<served_model> model) override { soon_.push_back(std::move(model)); }
 
-    // On the loop's thread: calls `piece` between events, until it gives true. Then long work holds up no other call.
-    // `piece` throws nothing, and does not call this. Throws std::bad_alloc.
-    void run_in_pieces(std::function<bool()> piece) { pieces_.push_back(std::move(piece)); }
+    // On the loop's thread: for work that would hold up other calls. A turn is what happens between two looks at the
+    // models' batches.
+    piece_queue& pieces() noexcept { return pieces_; }
 
 private:
     // Calls that are not waited for, because there was no memory. They count as calls, so that the queue stays.
@@ -106,14 +106,13 @@ private:
     void ask_for_missing() noexcept;
     void run();
     void run_models();
-    void run_pieces();
-    bool has_more() const noexcept { return !soon_.empty() || !pieces_.empty(); }
+    bool has_more() const noexcept { return !soon_.empty() || !pieces_.is_empty(); }
 
     const std::unique_ptr<grpc::ServerCompletionQueue> queue_;
     answer_watch& answers_;
     const std::chrono::microseconds spin_time_;
     std::vector<std::shared_ptr<served_model>> soon_, running_;  // keep their memory
-    std::vector<std::function<bool()>> pieces_;
+    piece_queue pieces_;
     std::vector<missing_calls> missing_;  // has room for all sources
     std::atomic<std::size_t> calls_{0};
     std::atomic<bool> is_ending_{false};

@@ -60,37 +60,68 @@ void infer_task::charge(std::size_t bytes) {
     charged_ += bytes;
 }
 
-// A short message is there after the first piece. False: it is not yet.
+void infer_task::give_back(std::size_t bytes) noexcept {
+    state_->options.budget->give(bytes);
+    charged_ -= bytes;
+}
+
+void infer_task::require_no_drain() const {
+    if (state_->models.is_draining())
+        throw refusal(refusal_kind::unavailable, "the server ends and takes no more requests");
+}
+
+// A short message is there after the first piece, which waits only where many have come. False: it is not yet there.
 bool infer_task::unpack_in_pieces(const std::shared_ptr<infer_task>& self, content_coding coding, call_loop& thread) {
     const std::string_view packed(reinterpret_cast<const char*>(bytes_.begin()), bytes_.size());
-    unpacker_.emplace(packed, coding, state_->options.message_bytes, [this](std::size_t bytes) { charge(bytes); });
-    if (unpack(self, thread)) return true;
-    thread.run_in_pieces([self, &thread] {
-        if (!self->unpack(self, thread)) return false;
+    charge(body_unpacker::state_bytes);
+    try {
+        unpacker_.emplace(
+            packed, coding, state_->options.message_bytes, [this](std::size_t bytes) { charge(bytes); }, "message");
+    } catch (...) {
+        give_back(body_unpacker::state_bytes);
+        throw;
+    }
+    if (thread.pieces().has_room()) {
+        const piece_queue::done first = unpack(self, thread);
+        thread.pieces().count(first.bytes);
+        if (first.is_last) return true;
+    }
+    thread.pieces().add([self, &thread] {
+        const piece_queue::done its = self->unpack(self, thread);
+        if (!its.is_last) return its;
         self->has_begun_ = true;
         self->begins_late();
-        return true;
+        return its;
     });
     return false;
 }
 
-// True: all is there, and the request is submitted or refused.
-bool infer_task::unpack(const std::shared_ptr<infer_task>& self, call_loop& thread) noexcept {
+// The last one: all is there, and the request is submitted or refused.
+piece_queue::done infer_task::unpack(const std::shared_ptr<infer_task>& self, call_loop& thread) noexcept {
+    std::size_t bytes = 0;
     try {
+        require_no_drain();
         if (!is_wanted()) throw refusal(refusal_kind::cancelled, "the client has gone; its message was not unpacked");
-        if (!unpacker_->step()) return false;
+        const bool is_whole = unpacker_->step();
+        bytes = unpacker_->step_bytes();
+        if (!is_whole) return {.is_last = false, .bytes = bytes};
         unpacked_ = unpacker_->take();
-        unpacker_.reset();
-        state_->options.budget->give(bytes_.size());
-        charged_ -= bytes_.size();
+        end_unpacking();
+        give_back(bytes_.size());
         bytes_ = {};
         head_ = read_infer_head(message());
         submit(self, thread);
     } catch (const std::exception& failure) {
-        unpacker_.reset();
+        end_unpacking();
         refuse(refusal_of(failure));
     }
-    return true;
+    return {.is_last = true, .bytes = bytes};
+}
+
+void infer_task::end_unpacking() noexcept {
+    if (!unpacker_) return;
+    unpacker_.reset();
+    give_back(body_unpacker::state_bytes);
 }
 
 std::span<const std::byte> infer_task::message() const noexcept {
@@ -111,8 +142,7 @@ void infer_task::read_head(grpc::ByteBuffer& message) {
 }
 
 void infer_task::submit(const std::shared_ptr<infer_task>& self, lent_thread& thread) {
-    if (state_->models.is_draining())
-        throw refusal(refusal_kind::unavailable, "the server ends and takes no more requests");
+    require_no_drain();
     const shared_memory_access shared_memory{state_->options.shared_memory, state_->options.budget};
     // Where the model is replaced meanwhile, the request is read again for its successor.
     while (true) {

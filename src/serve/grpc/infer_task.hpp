@@ -21,6 +21,7 @@
 #include "serve/grpc/call_record.hpp"
 #include "serve/grpc/grpc_state.hpp"
 #include "serve/grpc/infer_message.hpp"
+#include "serve/piece_queue.hpp"
 #include "serve/unpack_body.hpp"
 #include "sluice/serve/infer_call.hpp"
 #include "sluice/serve/refusal.hpp"
@@ -59,9 +60,12 @@ protected:
 private:
     std::span<const std::byte> message() const noexcept;
     void charge(std::size_t bytes);
+    void give_back(std::size_t bytes) noexcept;
     void read_head(grpc::ByteBuffer& message);
     bool unpack_in_pieces(const std::shared_ptr<infer_task>& self, content_coding coding, call_loop& thread);
-    bool unpack(const std::shared_ptr<infer_task>& self, call_loop& thread) noexcept;
+    piece_queue::done unpack(const std::shared_ptr<infer_task>& self, call_loop& thread) noexcept;
+    void end_unpacking() noexcept;
+    void require_no_drain() const;
     void submit(const std::shared_ptr<infer_task>& self, lent_thread& thread);
     void end(grpc::Status status, grpc::Slice answer, const refusal* why) noexcept;
     bool is_over() const noexcept;

@@ -177,7 +177,7 @@ void inference_service::answer(call& from, const char* name, needs who, const Fi
     try {
         admit(from.context(), who);
         Request request;
-        const small_message parsed(*state_->options.budget, from.request(), request);
+        const small_message parsed(*state_->options.budget, from.request(), request, from.loop().pieces());
         Response response;
         fill(request, response);
         write_message(response, message);
@@ -340,7 +340,7 @@ void inference_service::change(call& from, const char* name, bool loads) noexcep
     try {
         admit(from.context(), needs::token);
         Request request;
-        const small_message parsed(*state_->options.budget, from.request(), request);
+        const small_message parsed(*state_->options.budget, from.request(), request, from.loop().pieces());
         if (state_->models.is_draining())
             throw refusal(refusal_kind::unavailable, "the server ends and takes no more requests");
         if (!state_->options.repository_control)

@@ -28,23 +28,25 @@ small_message::small_message(request_budget& budget, std::size_t size) : budget_
 }
 
 // What this many bytes become when they are parsed.
-void small_message::charge(std::size_t bytes) {
-    if (!budget_.take(bytes * times_parsed))
-        throw refusal(refusal_kind::unavailable, "the memory for requests is in use");
-    charged_ += bytes * times_parsed;
+void small_message::charge(std::size_t bytes) { take(bytes * times_parsed); }
+
+void small_message::take(std::size_t bytes) {
+    if (!budget_.take(bytes)) throw refusal(refusal_kind::unavailable, "the memory for requests is in use");
+    charged_ += bytes;
 }
 
 // What is charged is given back where this throws, too: the other constructor is done by then.
-small_message::small_message(request_budget& budget, const grpc::ByteBuffer& from, google::protobuf::MessageLite& to)
+small_message::small_message(request_budget& budget, const grpc::ByteBuffer& from, google::protobuf::MessageLite& to,
+                             piece_queue& turn)
     : small_message(budget, from.Length()) {
     grpc::Slice whole;
     const bool is_there = !from.Valid() || from.TrySingleSlice(&whole).ok() || from.DumpToSingleSlice(&whole).ok();
     std::string_view text(reinterpret_cast<const char*>(whole.begin()), whole.size());
     std::string unpacked;
     if (const content_coding coding = coding_of(from); coding != content_coding::identity) {
-        body_unpacker unpacker(text, coding, most_bytes, [this](std::size_t bytes) { charge(bytes); });
-        while (!unpacker.step()) {
-        }
+        take(body_unpacker::state_bytes);
+        body_unpacker unpacker(text, coding, most_bytes, [this](std::size_t bytes) { charge(bytes); }, "message");
+        for (bool is_whole = false; !is_whole; turn.count(unpacker.step_bytes())) is_whole = unpacker.step();
         text = unpacked = unpacker.take();
     }
     if (!is_there || !to.ParseFromArray(text.data(), static_cast<int>(text.size())))

@@ -7,6 +7,7 @@
 
 #include <cstddef>
 
+#include "serve/piece_queue.hpp"
 #include "sluice/serve/request_budget.hpp"
 
 namespace sluice::serve {
@@ -18,8 +19,9 @@ public:
 
     // Parses `from`, which may be compressed, into `to`. Throws refusal: bad_request for a message that is longer, or
     // no such message, too_large for one that would become longer, and unavailable where the memory for requests is in
-    // use.
-    small_message(request_budget& budget, const grpc::ByteBuffer& from, google::protobuf::MessageLite& to);
+    // use. Unpacking counts for `turn`.
+    small_message(request_budget& budget, const grpc::ByteBuffer& from, google::protobuf::MessageLite& to,
+                  piece_queue& turn);
     small_message(const small_message&) = delete;  // it counts once
     small_message& operator=(const small_message&) = delete;
     ~small_message() { budget_.give(charged_); }
@@ -27,6 +29,7 @@ public:
 private:
     small_message(request_budget& budget, std::size_t size);
     void charge(std::size_t bytes);
+    void take(std::size_t bytes);
 
     request_budget& budget_;
     std::size_t charged_ = 0;

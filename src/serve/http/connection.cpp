@@ -356,11 +356,7 @@ void connection::handle() {
     read_trace();
     try_request([this] {
         if (message_.coding == content_coding::identity) return handle_body();
-        unpacker_.emplace(message_.body, message_.coding, loop_->state().options.body_bytes, [this](std::size_t more) {
-            if (!body_share_.hold(body_share_.bytes() + more))
-                throw refusal(refusal_kind::unavailable, "the memory for requests is in use");
-        });
-        unpack_body();
+        begin_unpacking();
     });
 }
 
@@ -375,21 +371,41 @@ void connection::try_request(const Step& step) {
     }
 }
 
-// A long body takes many pieces; the loop's other connections have their turns between them. Both bodies are there
-// until the last one, so both count.
-void connection::unpack_body() {
-    if (has_left_) throw refusal(refusal_kind::cancelled, "the client has left");
-    if (unpacker_->step()) {
-        message_.body = unpacker_->take();
-        unpacker_.reset();
-        body_share_.hold_existing(message_.body.capacity());
-        return handle_body();
+// A long body takes many pieces; the loop's other connections have their turns between them. Where many come, the first
+// piece waits too.
+void connection::begin_unpacking() {
+    const auto charge = [this](std::size_t more) {
+        if (!body_share_.hold(body_share_.bytes() + more))
+            throw refusal(refusal_kind::unavailable, "the memory for requests is in use");
+    };
+    charge(body_unpacker::state_bytes);
+    unpacker_.emplace(message_.body, message_.coding, loop_->state().options.body_bytes, charge);
+    piece_queue& pieces = loop_->pieces();
+    if (pieces.has_room()) {
+        const piece_queue::done first = unpack_body();
+        pieces.count(first.bytes);
+        if (first.is_last) return;
     }
-    asio::post(stream_.socket().get_executor(), [self = shared_from_this()] {
+    pieces.add([self = shared_from_this()] {
+        piece_queue::done its;
         self->guard([&] {
-            if (self->phase_ == phase::computing) self->try_request([&] { self->unpack_body(); });
+            if (self->phase_ == phase::computing) self->try_request([&] { its = self->unpack_body(); });
         });
+        return its;
     });
+}
+
+// Both bodies are there until the last piece, so both count.
+piece_queue::done connection::unpack_body() {
+    if (has_left_) throw refusal(refusal_kind::cancelled, "the client has left");
+    const bool is_whole = unpacker_->step();
+    const std::size_t bytes = unpacker_->step_bytes();
+    if (!is_whole) return {.is_last = false, .bytes = bytes};
+    message_.body = unpacker_->take();
+    unpacker_.reset();
+    body_share_.hold_existing(message_.body.capacity());
+    handle_body();
+    return {.is_last = true, .bytes = bytes};
 }
 
 // The request and all of its body are there.

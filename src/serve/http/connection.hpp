@@ -90,7 +90,8 @@ private:
     template <typename Step>
     void try_request(const Step& step);
     void handle_body();
-    void unpack_body();
+    void begin_unpacking();
+    piece_queue::done unpack_body();
     void handle_infer();
     void handle_load();
     void handle_timeline();

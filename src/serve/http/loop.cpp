@@ -237,6 +237,7 @@ void loop::look() {
     look_for_clients();
     close_idle(false);
     if (!hears_) wait_for_answers();
+    if (!pieces_.is_empty() && !runs_) run_pieces_soon();
     if (acceptor_.is_open() && !accepts_) accept();
     if (state_->certificates && state_->certificates->is_due(now_))
         asio::post(state_->loading, [state = state_] { state->certificates->look(); });
@@ -256,6 +257,20 @@ void loop::wait_for_tick() {
             wait.is_over();
             if (!self->ends_) self->tick();
         });
+}
+
+// A turn is what happens until all that is ready now has happened.
+piece_queue& loop::pieces() {
+    if (!runs_) run_pieces_soon();
+    return pieces_;
+}
+
+void loop::run_pieces_soon() {
+    asio::post(io_, [self = shared_from_this(), wait = in_flight(runs_)]() mutable {
+        wait.is_over();
+        self->pieces_.run_some();
+        if (!self->pieces_.is_empty() && !self->runs_) self->run_pieces_soon();  // where that fails, the next tick
+    });
 }
 
 // Connections that the system has accepted for us are not reset: their requests get an answer.
@@ -306,6 +321,7 @@ void loop::close_all() noexcept {
         if (each->has_request()) ++cut_;
         each->close();
     }
+    pieces_.clear();
     has_closed_ = true;
     has_closed_.notify_all();
 }

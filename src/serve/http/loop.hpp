@@ -26,6 +26,7 @@
 #include "serve/http/front_state.hpp"
 #include "serve/http/hand_over.hpp"
 #include "serve/http/infer_body.hpp"
+#include "serve/piece_queue.hpp"
 #include "sluice/serve/infer_call.hpp"
 
 namespace sluice::serve {
@@ -69,6 +70,8 @@ public:
     // A request of the connection begins, or it waits for one.
     void note_busy(connection& its) noexcept;
     void note_idle(connection& its) noexcept;
+    // For work that would hold up other connections. Throws std::bad_alloc.
+    piece_queue& pieces();
     // A request has failed through no fault of its own: for the log, at most one line a second.
     void note_failure(std::string_view why) noexcept;
 
@@ -98,6 +101,7 @@ private:
     void tick() noexcept;
     void look();
     void wait_for_tick();
+    void run_pieces_soon();
     void accept_waiting();
     void look_for_clients();
     void close_idle(bool also_fresh);
@@ -114,6 +118,7 @@ private:
     int event_ = -1;            // its descriptor
     std::uint64_t events_ = 0;  // since it was read last
     infer_body_reader reader_;
+    piece_queue pieces_;
     std::string date_;
     clock::time_point now_ = clock::now();
     clock::time_point drain_began_{};
@@ -123,6 +128,7 @@ private:
     bool ends_ = false;
     bool accepts_ = false;  // a wait for connections is in flight
     bool ticks_ = false;    // the wait for the next tick is
+    bool runs_ = false;     // the next turn of the pieces is
     bool hears_ = false;    // the wait for answers is
     std::size_t cut_ = 0;   // requests, by end()
     std::atomic<bool> has_to_end_{false};
