@@ -4,6 +4,7 @@
 #include <cstdio>
 #include <iostream>
 #include <stdexcept>
+#include <string_view>
 
 #include "bench_command.hpp"
 #include "check_command.hpp"
@@ -25,6 +26,7 @@
 #include "serve_command.hpp"
 #include "sluice/nn/onnx.hpp"
 #include "sluice/runtime/runtime.hpp"
+#include "sluice/serve/worker_process.hpp"
 #include "tune_command.hpp"
 
 namespace {
@@ -114,6 +116,8 @@ int run(const app::command_line& line) {
 }  // namespace
 
 int main(int argc, char** argv) {
+    // Of `serve --workers`, which starts it; not for people, so it is in no help.
+    if (argc == 2 && std::string_view(argv[1]) == "serve-worker") return serve::serve_as_worker();
     app::guard_process();  // before anything opens a file
     app::report_errors_as_json(app::has_json_flag(argc, argv));
     try {

@@ -85,6 +85,27 @@ std::string serve_version() {
            "\nconfig.yaml  " + yaml;
 }
 
+void add_serve_workers(CLI::App& app, serve_options& options) {
+    CLI::Option* const workers =
+        app.add_option("--workers", options.workers,
+                       "Processes that compute, so that a crash takes no request with it; 0: this one computes")
+            ->type_name("COUNT")
+            ->capture_default_str()
+            ->check(CLI::Range(std::size_t{0}, std::size_t{256}));
+    app.add_option("--spare-workers", options.spare_workers,
+                   "More of them, with the models loaded, which take the place of one that ends")
+        ->type_name("COUNT")
+        ->capture_default_str()
+        ->check(CLI::Range(std::size_t{0}, std::size_t{256}))
+        ->needs(workers);
+    app.add_option("--worker-timeout", options.worker_seconds,
+                   "A worker that computes one batch for longer is killed, and the batch runs on another one")
+        ->type_name("SECONDS")
+        ->capture_default_str()
+        ->check(CLI::Range(std::size_t{1}, std::size_t{24 * 3600}))
+        ->needs(workers);
+}
+
 void add_serve_tls(CLI::App& app, serve::tls_files& tls) {
     CLI::Option* const certificate =
         app.add_option(
@@ -128,6 +149,7 @@ void add_serve(CLI::App& app, serve_options& options) {
                    "Answer gRPC too, on this port of the same address; 0 is one that is free (default: no gRPC)")
         ->type_name("PORT");
     add_serve_limits(app, options);
+    add_serve_workers(app, options);
     app.add_option("--tokens", options.tokens,
                    "A file with a token a line; requests must name one (Authorization: Bearer TOKEN)")
         ->type_name("FILE");

@@ -24,6 +24,7 @@
 #include "sluice/serve/network_engine.hpp"
 #include "sluice/serve/quiet_watch.hpp"
 #include "sluice/serve/server.hpp"
+#include "sluice/serve/worker_engine.hpp"
 
 namespace sluice::app {
 namespace {
@@ -126,18 +127,33 @@ private:
     std::set<std::string> said_;
 };
 
+serve::network_engine_options engine_options_of(const serve_options& options) {
+    serve::network_engine_options made;
+    made.device = options.device;
+    made.machine.cuda = options.opens_gpu_memory || !options.device.starts_with("cpu");
+    made.most_run_bytes = options.most_run_bytes;
+    made.kept_bytes = options.kept_bytes;
+    made.links = links_of(options.follows_links);
+    return made;
+}
+
 std::unique_ptr<serve::engine> make_network_engine(const serve_options& options) {
     const auto make = [&] {
         serve::become_less_urgent();  // for the devices' workers, which this thread makes
-        serve::network_engine_options made;
-        made.device = options.device;
-        made.machine.cuda = options.opens_gpu_memory || !options.device.starts_with("cpu");
-        made.most_run_bytes = options.most_run_bytes;
-        made.kept_bytes = options.kept_bytes;
-        made.links = links_of(options.follows_links);
-        return std::make_unique<serve::network_engine>(std::move(made));
+        return std::make_unique<serve::network_engine>(engine_options_of(options));
     };
     return std::async(std::launch::async, make).get();
+}
+
+// This process makes no device then.
+std::unique_ptr<serve::worker_engine> make_workers(const serve_options& options, const serve::log_sink& sink) {
+    if (options.workers == 0) return nullptr;
+    return std::make_unique<serve::worker_engine>(
+        serve::worker_engine_options{.workers = options.workers,
+                                     .spares = options.spare_workers,
+                                     .engine = engine_options_of(options),
+                                     .timeout = std::chrono::seconds(options.worker_seconds),
+                                     .log = sink});
 }
 
 // Empty: clients share no memory with the server. It must not outlive the engine.
@@ -170,6 +186,10 @@ void serve_models(const serve_options& options, std::ostream& log, const engine_
         throw error(errc::invalid_argument,
                     "--tls-certificate: this sluice was built without TLS: " + serve::why_no_tls());
     }
+    if (options.workers != 0 && options.opens_gpu_memory) {
+        throw error(errc::invalid_argument,
+                    "--cuda-shared-memory: with --workers this process has no device that could open such memory");
+    }
     // gRPC would write lines of its own between those of the log, one for each handshake that fails.
     ::setenv("GRPC_VERBOSITY", "NONE", 0);
     std::unique_ptr<serve::engine> engine;  // it outlives what refers to its devices: regions of memory too
@@ -186,7 +206,9 @@ void serve_models(const serve_options& options, std::ostream& log, const engine_
     // CUDA looks at it when it is first used. What the environment says holds.
     if (source.wants_resident()) ::setenv("CUDA_MODULE_LOADING", "EAGER", 0);
     serve::set_compute_nice(options.compute_nice);
-    engine = make_engine(options);
+    auto workers = make_workers(options, sink);
+    const serve::worker_engine* const counted = workers.get();
+    engine = workers ? std::move(workers) : make_engine(options);
     serve::server models(std::move(source), *engine, sink);
     models.load_all();
     const signal_guard guard;  // until now a signal ends the process
@@ -195,7 +217,9 @@ void serve_models(const serve_options& options, std::ostream& log, const engine_
     http.budget = std::make_shared<serve::request_budget>(http.all_bodies_bytes);
     if (!http.otlp.empty()) http.spans = std::make_shared<serve::span_file>(http.otlp, http.version, sink);
     const std::unique_ptr<serve::grpc_front> grpc = grpc_front_of(options, http, models, sink);
-    http.more_metrics = [&] { return lines.metrics() + (grpc ? grpc->metrics() : ""); };
+    http.more_metrics = [&] {
+        return lines.metrics() + (grpc ? grpc->metrics() : "") + (counted ? counted->metrics() : "");
+    };
     serve::http_front front(models, std::move(port), http, sink);  // it ends before gRPC's
     sink({log_level::info, "listening", "listening on " + url_of(http, front.port()), {}});
     if (grpc) {

@@ -33,6 +33,9 @@ struct serve_options {
     bool follows_links = false;                              // out of the repository, and to external data
     std::size_t most_run_bytes = std::size_t{1} << 30;       // of the values of a run
     std::size_t kept_bytes = nn::kept_limit::default_bytes;  // of each network, between runs
+    std::size_t workers = 0;                                 // processes that compute; 0: this one does
+    std::size_t spare_workers = 1;                           // more, which take the place of one that ends
+    std::size_t worker_seconds = 60;                         // longest time of a worker for one batch
     int compute_nice = 0;  // of the threads that compute, more than of those that take requests
     bool log_as_json = false;
 };

@@ -14,6 +14,7 @@
 #include "runtime/short_wait.hpp"
 #include "serve/batch.hpp"
 #include "serve/call_queue.hpp"
+#include "serve/lost_reason.hpp"
 #include "serve/sequence_step.hpp"
 #include "serve/sequence_table.hpp"
 #include "serve/size_classes.hpp"
@@ -315,7 +316,7 @@ bool served_model::push(std::shared_ptr<infer_call> call, clock::time_point now,
     }
     std::unique_lock lock = detail::lock_soon(mutex_, detail::short_wait(5));
     if (is_closing_ && !is_accepted) return false;
-    if (broken_.empty() && network_->is_lost()) broken_ = "its device " + network_->device_name() + " has failed";
+    if (broken_.empty() && network_->is_lost()) broken_ = lost_reason(*network_);
     if (!broken_.empty()) throw refusal(refusal_kind::unavailable, "model " + in_quotes(name_) + ": " + broken_);
     const bool lend = lent != nullptr && !is_lent_ && running_ == 0 && is_short(one.elements);
     try {

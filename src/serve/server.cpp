@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "serve/configured_tensors.hpp"
+#include "serve/lost_reason.hpp"
 #include "sluice/base/error.hpp"
 #include "sluice/base/printable.hpp"
 
@@ -109,8 +110,9 @@ void server::expect(std::string_view name, const std::vector<model_version>& wan
 
 // Called with the lock.
 void server::look_at_device(slot& of) const {
-    if (of.model && of.state.is(model_state::ready) && of.model->is_lost())
-        of.state.become(model_state::failed, "its device has failed");
+    if (!of.model || !of.state.is(model_state::ready) || !of.model->is_lost()) return;
+    const loaded_model& its = of.model->network();
+    of.state.become(model_state::failed, its.is_lost() ? lost_reason(its) : "its device has failed");
 }
 
 server::made_models server::make_versions(const std::string& name) {

@@ -1,0 +1,267 @@
+// SPDX-License-Identifier: Apache-2.0
+// What happens when worker processes are killed, end, stop, or compute for ever.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <signal.h>
+
+#include <array>
+#include <atomic>
+#include <chrono>
+#include <cstdint>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "serve/support/fake_engine.hpp"
+#include "serve/workers/peers.hpp"
+#include "sluice/base/file_error.hpp"
+#include "sluice/base/run_guard.hpp"
+#include "sluice/serve/refusal.hpp"
+#include "sluice/serve/server.hpp"
+#include "sluice/serve/worker_engine.hpp"
+
+namespace sluice::serve::worker_fault_tests {
+namespace {
+
+namespace fs = std::filesystem;
+using namespace std::chrono_literals;
+using ::testing::Contains;
+using ::testing::HasSubstr;
+using testing::kept_lines;
+using testing::peers;
+using testing::trouble;
+using testing::wait_until;
+
+// That may end as often as the test likes, and are started again at once.
+worker_engine_options immortal(std::size_t workers, std::size_t spares) {
+    worker_engine_options options = peers(workers, spares);
+    options.most_ends = 100'000;
+    options.restart_delay = 0ms;
+    return options;
+}
+
+bool is_up(const worker_engine& engine, std::size_t workers) { return engine.counts().up == workers; }
+
+std::size_t descriptors() {
+    return static_cast<std::size_t>(std::distance(fs::directory_iterator("/proc/self/fd"), fs::directory_iterator()));
+}
+
+TEST(worker_faults, workers_that_are_killed_under_load_lose_no_batch_and_make_none_wrong) {
+    worker_engine engine(immortal(2, 1));
+    const trouble its(engine);
+    std::atomic<bool> ends{false};
+    std::array<std::atomic<std::uint64_t>, 4> asked{};
+    std::atomic<int> wrong{0}, lost{0}, twice{0};
+    std::vector<std::thread> clients;
+    for (std::size_t i = 0; i < asked.size(); ++i) {
+        clients.emplace_back([&, i] {
+            while (!ends) {
+                try {
+                    if (!its.answers(static_cast<float>(2000 + asked.size() * asked[i] + i))) ++wrong;
+                } catch (const refusal&) {  // two workers have ended with it
+                    ++twice;
+                } catch (const std::exception&) {
+                    ++lost;
+                }
+                ++asked[i];
+            }
+        });
+    }
+    constexpr std::uint64_t kills = 20;
+    for (std::uint64_t i = 0; i < kills; ++i) {
+        const auto ids = engine.process_ids();
+        EXPECT_EQ(ids.size(), 3U);
+        if (!ids.empty()) ::kill(ids.at(i % 3), SIGKILL);
+        wait_until([&] { return engine.counts().restarts == i + 1 && is_up(engine, 3); });
+        // What ran on that worker is answered before the next one is killed.
+        for (const auto& each : asked) wait_until([&, before = each.load()] { return each > before + 5; });
+    }
+    ends = true;
+    for (std::thread& each : clients) each.join();
+    EXPECT_EQ(wrong, 0);
+    EXPECT_EQ(lost, 0);
+    EXPECT_EQ(twice, 0);
+    EXPECT_EQ(engine.counts().restarts, kills);
+    EXPECT_EQ(engine.counts().given_up, 0U);
+}
+
+TEST(worker_faults, a_batch_whose_worker_ends_runs_again_once) {
+    kept_lines lines;
+    worker_engine_options options = immortal(1, 1);
+    options.log = lines.sink();
+    worker_engine engine(options);
+    const trouble its(engine);
+    EXPECT_TRUE(its.answers(testing::killed_once_number));
+    EXPECT_EQ(engine.counts().run_again, 1U);
+    for (const float number :
+         {testing::killed_number, testing::exit_number, testing::lost_number, testing::wrong_number}) {
+        try {
+            its.run(number);
+            FAIL();
+        } catch (const refusal& why) {
+            EXPECT_EQ(why.kind(), refusal_kind::failed);
+            EXPECT_THAT(why.why(), HasSubstr("two worker processes have ended"));
+        }
+        EXPECT_TRUE(its.answers(5));
+    }
+    wait_until([&] { return is_up(engine, 2); });
+    const auto ends = lines.of("worker_ended");
+    EXPECT_THAT(ends, Contains(HasSubstr("signal 9")));
+    EXPECT_THAT(ends, Contains(HasSubstr("it ended with status 7")));
+    EXPECT_THAT(ends, Contains(HasSubstr("its device has failed: the device is lost")));
+    EXPECT_THAT(ends, Contains(HasSubstr("an answer has other outputs than the model")));
+    EXPECT_FALSE(its.model().is_lost());
+}
+
+TEST(worker_faults, a_worker_that_does_not_answer_in_time_is_killed_and_replaced) {
+    kept_lines lines;
+    worker_engine_options options = immortal(1, 1);
+    options.timeout = 300ms;
+    options.log = lines.sink();
+    worker_engine engine(options);
+    const trouble its(engine);
+    EXPECT_THROW(its.run(testing::hung_number), refusal);  // on two of them
+    EXPECT_TRUE(its.answers(1));
+    wait_until([&] { return is_up(engine, 2); });
+    for (const int id : engine.process_ids()) ::kill(id, SIGSTOP);  // one of them computes, and both come back
+    EXPECT_TRUE([&] {
+        try {
+            return its.answers(2);
+        } catch (const refusal&) {
+            return its.answers(2);
+        }
+    }());
+    EXPECT_THAT(lines.of("worker_ended"), Contains(HasSubstr("a batch took longer than 300 ms, so it was killed")));
+}
+
+TEST(worker_faults, time_without_a_batch_does_not_count) {
+    worker_engine_options options = immortal(1, 0);
+    options.timeout = 1s;
+    worker_engine engine(options);
+    const trouble its(engine);
+    std::this_thread::sleep_for(1200ms);
+    EXPECT_TRUE(its.answers(1));
+    EXPECT_EQ(engine.counts().restarts, 0U);
+}
+
+TEST(worker_faults, a_run_that_no_client_waits_for_ends_and_its_hatch_is_used_again) {
+    worker_engine_options options = immortal(1, 0);
+    options.hatches = 1;
+    worker_engine engine(options);
+    const trouble its(engine);
+    const auto begin = std::chrono::steady_clock::now();
+    {
+        const run_guard guard([] { throw error(errc::canceled, "the client has gone"); });
+        EXPECT_THROW(its.run(testing::slow_number), error);
+    }
+    EXPECT_TRUE(its.answers(1));  // on the only hatch
+    EXPECT_LT(std::chrono::steady_clock::now() - begin, 60s);
+    EXPECT_EQ(engine.counts().restarts, 0U);
+}
+
+TEST(worker_faults, a_worker_that_ends_too_often_is_given_up_and_its_models_say_why) {
+    kept_lines lines;
+    const io::testing::temporary_directory folder;
+    fs::create_directory(folder / "a");
+    fs::copy_file(SLUICE_SOURCE_DIR "/models/digits.onnx", folder / "a/model.onnx");
+    worker_engine_options options = peers(1, 0);
+    options.restart_delay = 1ms;
+    options.log = lines.sink();
+    worker_engine engine(options);
+    server models(model_source::repository(folder / ""), engine);
+    models.load_all();
+    EXPECT_TRUE(models.is_ready());
+    for (int i = 0; i < 5; ++i) {
+        EXPECT_TRUE(models.is_ready());  // a worker that is replaced is no failure
+        wait_until([&] { return is_up(engine, 1); });
+        const auto before = engine.counts();
+        ::kill(engine.process_ids().at(0), SIGKILL);
+        wait_until([&] { return engine.counts().restarts + engine.counts().given_up > before.restarts; });
+    }
+    wait_until([&] { return !models.is_ready(); });
+    EXPECT_EQ(engine.counts().given_up, 1U);
+    const auto rows = models.index();
+    ASSERT_EQ(rows.size(), 1U);
+    EXPECT_EQ(rows[0].state, model_state::failed);
+    EXPECT_THAT(rows[0].reason, HasSubstr("its worker processes are given up"));
+    EXPECT_THAT(rows[0].reason, HasSubstr("signal 9"));
+    wait_until([&] { return !lines.of("worker_given_up").empty(); });  // lines come a little later
+    EXPECT_THAT(lines.of("worker_given_up"), Contains(HasSubstr("It has ended 5 times within a minute")));
+    EXPECT_THAT(models.find("a")->network().lost_devices(), Contains("worker 0 (cpu:0)"));
+    EXPECT_THROW(models.load("a"), error);
+}
+
+TEST(worker_faults, a_model_that_crashes_at_load_takes_no_other_with_it) {
+    worker_engine engine(peers(1, 1));
+    const trouble good(engine);
+    for (int i = 0; i < 6; ++i) {  // as often as would be too often
+        try {
+            const trouble bad(engine, "crash");
+            FAIL();
+        } catch (const file_error& failure) {
+            EXPECT_THAT(failure.what(), HasSubstr("the worker process that loaded the model has ended: "));
+        }
+        EXPECT_TRUE(good.answers(static_cast<float>(i)));
+    }
+    EXPECT_EQ(engine.counts().given_up, 0U);
+    EXPECT_EQ(engine.counts().run_again, 0U);  // it was the spare
+}
+
+TEST(worker_faults, a_worker_does_not_answer_from_other_contents_than_the_one_before_it) {
+    kept_lines lines;
+    worker_engine_options options = immortal(1, 0);
+    options.log = lines.sink();
+    worker_engine engine(options);
+    const trouble its(engine), other(engine);
+    testing::write_trouble(its.file(), "fine, but longer");
+    ::kill(engine.process_ids().at(0), SIGKILL);
+    wait_until([&] { return its.model().is_lost(); });
+    EXPECT_THROW(its.run(1), error);
+    EXPECT_TRUE(other.answers(1));
+    wait_until([&] { return !lines.of("worker_load_failed").empty(); });
+    EXPECT_THAT(lines.of("worker_load_failed"), Contains(HasSubstr("the file is not the one that was loaded")));
+}
+
+TEST(worker_faults, fifty_replacements_leave_no_descriptor_open) {
+    worker_engine engine(immortal(1, 0));
+    const trouble its(engine);
+    const std::size_t before = descriptors();
+    for (std::uint64_t i = 0; i < 50; ++i) {
+        ::kill(engine.process_ids().at(0), SIGKILL);
+        wait_until([&] { return engine.counts().restarts == i + 1 && is_up(engine, 1); });
+    }
+    EXPECT_TRUE(its.answers(1));
+    EXPECT_EQ(descriptors(), before);
+}
+
+TEST(worker_faults, a_worker_has_no_other_descriptors_of_this_process) {
+    const io::testing::temporary_directory folder_of_file;
+    const std::ofstream open(folder_of_file / "open");  // without close-on-exec
+    worker_engine engine(peers(1, 0));
+    const trouble its(engine);
+    EXPECT_TRUE(its.answers(1));
+    const fs::path folder = "/proc/" + std::to_string(engine.process_ids().at(0)) + "/fd";
+    std::vector<std::string> names;
+    for (const auto& each : fs::directory_iterator(folder)) {
+        std::error_code gone;
+        names.push_back(fs::read_symlink(each.path(), gone).string());
+    }
+    EXPECT_GE(names.size(), 5U);  // the standard ones, and the two that it is given
+    EXPECT_THAT(names, ::testing::Not(Contains(HasSubstr("/open")))) << ::testing::PrintToString(names);
+}
+
+TEST(worker_faults, the_end_of_the_engine_ends_its_workers) {
+    std::vector<int> ids;
+    {
+        worker_engine engine(peers(2, 1));
+        ids = engine.process_ids();
+    }
+    ASSERT_EQ(ids.size(), 3U);
+    for (const int id : ids) EXPECT_NE(::kill(id, 0), 0);
+}
+
+}  // namespace
+}  // namespace sluice::serve::worker_fault_tests
