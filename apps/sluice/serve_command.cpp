@@ -107,8 +107,10 @@ public:
         const auto all = models_.all();
         std::size_t lost = 0;
         for (const auto& each : all) {
-            lost += each->is_lost() ? 1 : 0;
-            for (const std::string& name : each->network().lost_devices()) {
+            // A model that workers could not load again is lost without a device: its file may come back.
+            const std::vector<std::string> devices = each->network().lost_devices();
+            lost += each->is_lost() && !(each->network().is_lost() && devices.empty()) ? 1 : 0;
+            for (const std::string& name : devices) {
                 if (!said_.insert(name).second) continue;
                 sink_({log_level::error,
                        "device_lost",

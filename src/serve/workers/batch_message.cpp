@@ -112,6 +112,9 @@ auto read_whole(hatch_reader from, const Read& read) {
     } catch (const std::bad_alloc&) {
         from.skip(most_pieces_skipped);
         throw;
+    } catch (const std::length_error&) {  // more than any container holds
+        from.skip(most_pieces_skipped);
+        throw std::bad_alloc();
     }
 }
 

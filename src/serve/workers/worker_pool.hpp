@@ -83,6 +83,7 @@ private:
     // Of the thread that watches (worker_watch.cpp).
     void watch();
     void start_missing();
+    void put_off_start(std::size_t index, std::string why);
     void start(std::size_t index);
     void wait_for_events();
     void read_channels();

@@ -170,7 +170,9 @@ void worker::answer(hatch& on, hatch_piece first, const hatch_wait& wait) {
     } catch (const worker_damage&) {
         throw;
     } catch (const std::exception& failure) {
-        if (model && model->is_lost()) end_of_fault(failure.what());
+        const auto* const known = dynamic_cast<const error*>(&failure);
+        const bool is_of_device = known != nullptr && known->code() == errc::device_failed;
+        if (model && (is_of_device || model->is_lost())) end_of_fault(failure.what());
         write_failure(on, wait, packed_failure(failure));
     }
 }

@@ -81,10 +81,24 @@ void worker_pool::start_missing() {
             start(i);
         } catch (const std::exception& failure) {
             const std::lock_guard lock(mutex_);
-            if (!is_begun_) refused_.push_back(packed_failure(failure));
-            note_end(i, failure.what(), true);
+            if (is_begun_) {
+                put_off_start(i, failure.what());
+            } else {
+                refused_.push_back(packed_failure(failure));
+                note_end(i, failure.what(), true);
+            }
         }
     }
+}
+
+// Called with the lock. What a process has not got, such as descriptors, is no fault of the worker.
+void worker_pool::put_off_start(std::size_t index, std::string why) {
+    slot& its = slots_[index];
+    its.not_before = worker_clock::now() + longest_delay;
+    if (its.last_end == why) return;
+    its.last_end = std::move(why);
+    say(log_level::error, "worker_not_started",
+        "worker " + std::to_string(index) + " cannot be started now, and is tried again: " + printable(its.last_end));
 }
 
 void worker_pool::start(std::size_t index) {
