@@ -2,6 +2,7 @@
 #include "serve/workers/batch_message.hpp"
 
 #include <new>
+#include <stdexcept>
 #include <utility>
 
 #include "serve/workers/packed.hpp"
