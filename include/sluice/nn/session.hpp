@@ -11,9 +11,10 @@
 // The state stays in memory of the session: on a CPU in two buffers that change their roles, on a GPU on the device. It
 // is zeros at first. It may grow from step to step, as the keys and values of attention do.
 //
-// Memory: of the state and the outputs; what the network computes with belongs to the network, and all its sessions use
-// it. On a CPU device of one worker, a step allocates no memory from the fourth one with the same shapes on, where the
-// network's own call allocates none (network::operator()).
+// Memory: of the state and the outputs. On a CPU what the network computes with belongs to the network, and all its
+// sessions use it; on a device of one worker, a step allocates no memory from the fourth one with the same shapes on,
+// where the network's own call allocates none (network::operator()). On a GPU a session whose steps come with the same
+// shapes has a graph of its own, with that memory, where it takes at most kept_limit bytes: memory_bytes() counts it.
 //
 // Thread safety: one thread at a time; another one that steps, resets, reads or sets the state meanwhile is refused.
 // Sessions of one network are independent of each other, and threads may step them at the same time.

@@ -61,9 +61,9 @@ struct worker_counts {
 
 class worker_engine final : public engine {
 public:
-    // Starts the workers, and blocks until they are ready. Throws errc::invalid_argument for options that are none,
-    // errc::io_failed for a program that cannot be started, and what making a network_engine throws. Costs a thread,
-    // and two descriptors for each worker.
+    // Starts the workers, and blocks until they are ready. Throws errc::invalid_argument for options that are not
+    // valid, errc::io_failed for a program that cannot be started, and what making a network_engine throws. Costs a
+    // thread, and two descriptors for each worker.
     explicit worker_engine(worker_engine_options options);
     // Ends the workers. Models that are still there answer no more.
     ~worker_engine() override;

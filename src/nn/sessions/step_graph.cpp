@@ -5,6 +5,7 @@
 #include <cstring>
 #include <utility>
 
+#include "nn/prepared_call.hpp"
 #include "nn/prepared_network.hpp"
 #include "sluice/base/error.hpp"
 #include "sluice/op/with_context.hpp"
@@ -14,8 +15,6 @@
 
 namespace sluice::nn::detail {
 namespace {
-
-std::vector<std::size_t> lengths_in(const view_form& of) { return {of.shape().begin(), of.shape().end()}; }
 
 bool has_form(const any_tensor& value, const view_form& form) {
     return value && value.type() == form.type() && std::ranges::equal(value.shape(), form.shape());
@@ -64,10 +63,10 @@ void step_graph::record(std::size_t from, sluice::detail::graph_recording& recor
     std::size_t next = 0;
     for (std::size_t i = 0; i < inputs_.size(); ++i)
         if (!is_state(i))
-            given[i] = any_tensor(inputs_[i].type(), lengths_in(inputs_[i]), storage_ref(recording.input(next++)[0]));
+            given[i] = any_tensor(inputs_[i].type(), lengths_of(inputs_[i]), storage_ref(recording.input(next++)[0]));
     for (std::size_t k = 0; k < states_.size(); ++k) {
         const view_form& form = inputs_[states_[k].input];
-        given[states_[k].input] = any_tensor(form.type(), lengths_in(form), ways_[from].from[k]);
+        given[states_[k].input] = any_tensor(form.type(), lengths_of(form), ways_[from].from[k]);
     }
     recording.forget_inputs();
     execution_context& context = recording.context();
@@ -112,7 +111,7 @@ void step_graph::run(std::span<const input_view> inputs, std::span<any_tensor* c
     std::vector<any_tensor> next;
     for (std::size_t k = 0; k < states_.size(); ++k) {
         const view_form& form = inputs_[states_[k].input];
-        next.emplace_back(form.type(), lengths_in(form), other.from[k]);
+        next.emplace_back(form.type(), lengths_of(form), other.from[k]);
         other.from[k]->depend_on({});  // a step that failed does not matter any more
     }
     const stream_lease on(of_.on());
