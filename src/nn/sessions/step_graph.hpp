@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // step_graph: a step of a session as one launch, on a device that has memory of its own.
 //
-// The state has two places on the device. A step reads the one and writes the other, and they change their roles when
-// it has succeeded: a step that fails leaves the state as it was. Each of the two ways is a graph.
+// The graph reads the state in one place and writes the next one to another: a step that fails leaves it. Before a
+// launch the state is copied to the first place.
 #pragma once
 
-#include <array>
 #include <cstddef>
 #include <functional>
 #include <memory>
@@ -35,7 +34,7 @@ public:
     // `inputs`: the forms of all inputs of the network. Throws errc::graph_refused where the network cannot be a graph,
     // or where a state does not keep its type and shape; else what prepared_network::run throws.
     step_graph(const prepared_network& of, std::vector<view_form> inputs, std::vector<step_state> states);
-    step_graph(const step_graph&) = delete;  // the recordings point to it
+    step_graph(const step_graph&) = delete;  // the recording points to it
     step_graph& operator=(const step_graph&) = delete;
 
     // Whether it is for these: the inputs that are no state, and the states.
@@ -50,23 +49,18 @@ public:
     std::size_t memory_bytes() const noexcept;
 
 private:
-    struct way {
-        sluice::detail::graph_function record;
-        std::unique_ptr<sluice::detail::compiled_graph> core;
-        landed_outputs landed;
-        std::vector<storage_ref> from;  // of each state
-    };
-
     bool is_state(std::size_t input) const noexcept;
-    void record(std::size_t from, sluice::detail::graph_recording& recording);
+    void record(sluice::detail::graph_recording& recording);
     void bring(execution_context& context, const any_tensor& state, storage& to) const;
 
     const prepared_network& of_;
     const std::vector<view_form> inputs_;
     const std::vector<step_state> states_;
-    std::vector<storage_ref> blocks_;  // host memory of the inputs that are no state
-    std::array<way, 2> ways_;
-    std::size_t now_ = 0;  // where the state is
+    std::vector<storage_ref> blocks_;    // host memory of the inputs that are no state
+    std::vector<any_tensor> from_, to_;  // of each state: what a launch reads, and what it writes
+    landed_outputs landed_;
+    const sluice::detail::graph_function record_ = [this](auto& recording) { record(recording); };
+    std::unique_ptr<sluice::detail::compiled_graph> core_;
 };
 
 }  // namespace sluice::nn::detail
