@@ -5,16 +5,13 @@ set(SLUICE_SOURCES_JOINED 1 CACHE STRING
     "How many of the library's sources of one folder are compiled as one: 8 build in half the time on two cores, but a \
 change of one then compiles 8")
 
-# sluice_join_sources(): joins those .cpp that the target sluice has so far.
-function(sluice_join_sources)
+# sluice_join_sources(<target>): joins those .cpp that the target has so far. Called in the folder of its sources.
+function(sluice_join_sources target)
     if(SLUICE_SOURCES_JOINED GREATER 1)
-        # Their constants have the same names.
-        set_source_files_properties(drawing/graph_svg.cpp PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON)
-
-        get_target_property(sources sluice SOURCES)
+        get_target_property(sources ${target} SOURCES)
         list(FILTER sources INCLUDE REGEX "\\.cpp$")
         list(SORT sources)
-        set_target_properties(sluice PROPERTIES UNITY_BUILD ON UNITY_BUILD_MODE GROUP)
+        set_target_properties(${target} PROPERTIES UNITY_BUILD ON UNITY_BUILD_MODE GROUP)
         foreach(source IN LISTS sources)
             cmake_path(ABSOLUTE_PATH source BASE_DIRECTORY ${CMAKE_CURRENT_SOURCE_DIR} OUTPUT_VARIABLE path)
             cmake_path(RELATIVE_PATH path BASE_DIRECTORY ${CMAKE_CURRENT_SOURCE_DIR})
@@ -28,7 +25,7 @@ function(sluice_join_sources)
             set_source_files_properties(${source} PROPERTIES UNITY_GROUP ${folder}_${group})
         endforeach()
         if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU") # it takes what is included for a header, used in several places
-            target_compile_options(sluice PRIVATE $<$<COMPILE_LANGUAGE:CXX>:-Wno-subobject-linkage>)
+            target_compile_options(${target} PRIVATE $<$<COMPILE_LANGUAGE:CXX>:-Wno-subobject-linkage>)
         endif()
     endif()
 endfunction()

@@ -3,18 +3,13 @@
 
 #include <algorithm>
 
+#include "network_words.hpp"
 #include "sluice/base/error.hpp"
 #include "sluice/base/printable.hpp"
 #include "suggestion.hpp"
 
 namespace sluice::app {
 namespace {
-
-std::string joined(const std::vector<std::string>& words, const std::string& between) {
-    std::string text;
-    for (const std::string& each : words) text += (text.empty() ? "" : between) + each;
-    return text;
-}
 
 // For a shell's single quotes, in which only the quote itself means something.
 std::string quoted(const std::string& text, const std::string& quote) {

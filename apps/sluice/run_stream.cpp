@@ -29,7 +29,7 @@
 namespace sluice::app {
 namespace {
 
-[[noreturn]] void refuse(const std::string& why) { throw error(errc::invalid_argument, why, {"run"}); }
+[[noreturn]] void refuse_stream(const std::string& why) { throw error(errc::invalid_argument, why, {"run"}); }
 
 void refuse_options_of_arrays(const run_options& options) {
     const std::pair<const char*, bool> given[] = {{"INPUT", !options.input.empty()},
@@ -50,8 +50,8 @@ void refuse_options_of_arrays(const run_options& options) {
                                                   {"--precision", !options.precision.empty()}};
     for (const auto& [name, is_given] : given)
         if (is_given)
-            refuse(std::string(name) + " has no meaning with --stream, which reads lines from standard input");
-    if (options.device == "all") refuse("--stream runs on one device: name it");
+            refuse_stream(std::string(name) + " has no meaning with --stream, which reads lines from standard input");
+    if (options.device == "all") refuse_stream("--stream runs on one device: name it");
 }
 
 std::vector<nn::state_pair> pairs_in(const std::vector<std::string>& words) {
@@ -59,7 +59,7 @@ std::vector<nn::state_pair> pairs_in(const std::vector<std::string>& words) {
     for (const std::string& each : words) {
         const std::size_t at = each.find('=');
         if (at == std::string::npos || at == 0 || at + 1 == each.size())
-            refuse("--state " + in_quotes(each) + ": give OUTPUT=INPUT, such as hn=h0");
+            refuse_stream("--state " + in_quotes(each) + ": give OUTPUT=INPUT, such as hn=h0");
         made.push_back({each.substr(0, at), each.substr(at + 1)});
     }
     return made;
@@ -100,8 +100,8 @@ std::vector<nn::any_tensor> tensors_in(std::string_view line, const std::vector<
         const bool is_last = i + 1 == takes.size();
         const std::size_t end = is_last ? line.size() : line.find(';');
         if (end == std::string_view::npos || (is_last && line.find(';') != std::string_view::npos)) {
-            refuse("line " + std::to_string(number) + ": a step takes " + std::to_string(takes.size()) +
-                   " inputs, with a semicolon between two");
+            refuse_stream("line " + std::to_string(number) + ": a step takes " + std::to_string(takes.size()) +
+                          " inputs, with a semicolon between two");
         }
         made.push_back(tensor_of(takes[i], line.substr(0, end), number));
         line.remove_prefix(is_last ? end : end + 1);
@@ -155,7 +155,7 @@ std::vector<std::size_t> outputs_to_write(const nn::session& of, const device& o
     }
     if (!made.empty()) return made;
     if (!on.shares_host_memory())
-        refuse("all outputs are state, which stays on the device: --device cpu:0 writes them");
+        refuse_stream("all outputs are state, which stays on the device: --device cpu:0 writes them");
     for (std::size_t i = 0; i < of.outputs().size(); ++i) made.push_back(i);
     return made;
 }
@@ -167,7 +167,7 @@ void run_stream(const run_options& options, const stream_options& how, nn::model
     refuse_options_of_arrays(options);
     for (const std::vector<nn::value_info>* const values : {&network.body.inputs, &network.body.outputs}) {
         for (const nn::value_info& each : *values)
-            if (each.is_text) refuse(in_quotes(each.name) + " is text, which --stream does not read or write");
+            if (each.is_text) refuse_stream(in_quotes(each.name) + " is text, which --stream does not read or write");
     }
     const nn::run_limit limit(options.most_run_bytes);
     runtime machine({.cuda = !options.device.starts_with("cpu")});

@@ -18,7 +18,7 @@
 namespace sluice::app {
 namespace {
 
-[[noreturn]] void refuse(const std::string& why) { throw error(errc::invalid_argument, why); }
+[[noreturn]] void refuse_sample(const std::string& why) { throw error(errc::invalid_argument, why); }
 
 template <typename T>
 void put(std::byte* to, std::size_t at, T value) {
@@ -85,11 +85,11 @@ sample_inputs::sample_inputs(std::vector<nn::value_info> takes, const sample_opt
             from_files_.emplace(i, read_plain_input(file->second, what));
             names_of_files_.push_back(file->second.string());
         } else if (is_host_input(i)) {
-            refuse("shapes depend on the numbers of the input " + in_quotes(what.name) +
-                   ", so it cannot be random: add --input " + what.name + "=FILE");
+            refuse_sample("shapes depend on the numbers of the input " + in_quotes(what.name) +
+                          ", so it cannot be random: add --input " + what.name + "=FILE");
         } else if (!what.shape) {
-            refuse("the file does not say the shape of the input " + in_quotes(what.name) + ": add --input " +
-                   what.name + "=FILE");
+            refuse_sample("the file does not say the shape of the input " + in_quotes(what.name) + ": add --input " +
+                          what.name + "=FILE");
         }
     }
     find_batch();
@@ -112,15 +112,16 @@ void sample_inputs::set_lengths(const std::vector<std::string>& words) {
         const auto [stop, failure] = std::from_chars(begin, end, length);
         const bool is_batch = std::string_view(begin, static_cast<std::size_t>(end - begin)) == "batch";
         if (!is_batch && (failure != std::errc() || stop != end || length == 0))
-            refuse("--size " + in_quotes(word) + ": write NAME=LENGTH, with a length of at least 1, or NAME=batch");
+            refuse_sample("--size " + in_quotes(word) +
+                          ": write NAME=LENGTH, with a length of at least 1, or NAME=batch");
         if (!known.contains(name)) {
             std::string there;
             for (const std::string& each : known) there += (there.empty() ? "" : ", ") + in_quotes(each);
-            refuse("--size: the inputs have no dimension " + in_quotes(name) + " without a length" +
-                   (there.empty() ? "" : "; they have " + there));
+            refuse_sample("--size: the inputs have no dimension " + in_quotes(name) + " without a length" +
+                          (there.empty() ? "" : "; they have " + there));
         }
         const bool is_new = !lengths_.contains(name) && !batches_.contains(name);
-        if (!is_new) refuse("--size: " + in_quotes(name) + " is said twice");
+        if (!is_new) refuse_sample("--size: " + in_quotes(name) + " is said twice");
         if (is_batch) {
             batches_.insert(name);
         } else {
@@ -140,8 +141,8 @@ void sample_inputs::find_batch() {
             const bool is_in_file = from_files_.contains(i);
             if (d != 0 && each.name.empty()) {
                 if (is_in_file) continue;
-                refuse("dimension " + std::to_string(d) + " of the input " + in_quotes(takes_[i].name) +
-                       " has neither a length nor a name: add --input " + takes_[i].name + "=FILE");
+                refuse_sample("dimension " + std::to_string(d) + " of the input " + in_quotes(takes_[i].name) +
+                              " has neither a length nor a name: add --input " + takes_[i].name + "=FILE");
             }
             (is_in_file && d != 0 ? of_files : open).insert(each.name);
         }
@@ -156,10 +157,10 @@ void sample_inputs::find_batch() {
     for (const std::string& each : open) names += (names.empty() ? "" : ", ") + label_of(each);
     for (const nn::value_info& each : takes_)
         inputs += (inputs.empty() ? "" : ", ") + in_quotes(each.name) + " " + text_of(each);
-    refuse("dimensions of the inputs have no length: " + names +
-           "; one may be the batch, add --size NAME=LENGTH for the others, or NAME=batch" +
-           (open.contains("") ? ", or --input NAME=FILE for the input with the one without a name" : "") +
-           "; the inputs are " + inputs);
+    refuse_sample("dimensions of the inputs have no length: " + names +
+                  "; one may be the batch, add --size NAME=LENGTH for the others, or NAME=batch" +
+                  (open.contains("") ? ", or --input NAME=FILE for the input with the one without a name" : "") +
+                  "; the inputs are " + inputs);
 }
 
 void sample_inputs::set_lengths_of(std::size_t input, const nn::any_tensor& from_file) {

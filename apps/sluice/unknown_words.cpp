@@ -39,7 +39,7 @@ std::string did_you_mean(const std::string& word) {
     return word.empty() ? std::string("; the ") : "; did you mean '" + word + "'? The ";
 }
 
-[[noreturn]] void refuse(const std::string& why) { throw error(errc::invalid_argument, why); }
+[[noreturn]] void refuse_words(const std::string& why) { throw error(errc::invalid_argument, why); }
 
 [[noreturn]] void refuse_option(const CLI::App& app, const CLI::App& chosen, const std::string& word) {
     const std::string option = word.substr(0, word.find('='));
@@ -53,9 +53,9 @@ std::string did_you_mean(const std::string& word) {
     }
     if (!others.empty()) suggestion = ", which is an option of " + listed(others) + "; the ";
     const bool is_command = &chosen != &app;
-    refuse("unknown option '" + option + "'" + (is_command ? " of '" + chosen.get_name() + "'" : "") + suggestion +
-           "options are " + listed(names) + " ('sluice help" + (is_command ? " " + chosen.get_name() : "") +
-           "' describes them)");
+    refuse_words("unknown option '" + option + "'" + (is_command ? " of '" + chosen.get_name() + "'" : "") +
+                 suggestion + "options are " + listed(names) + " ('sluice help" +
+                 (is_command ? " " + chosen.get_name() : "") + "' describes them)");
 }
 
 }  // namespace
@@ -65,8 +65,9 @@ void refuse_command(const CLI::App& app, const std::string& word) {
     std::error_code ignored;
     const bool is_file = std::filesystem::exists(word, ignored);
     const std::string suggestion = nearest(word, names);
-    refuse("unknown command '" + word + "'" + did_you_mean(suggestion.empty() && is_file ? "run " + word : suggestion) +
-           "commands are " + listed(names) + " ('sluice help' describes them)");
+    refuse_words("unknown command '" + word + "'" +
+                 did_you_mean(suggestion.empty() && is_file ? "run " + word : suggestion) + "commands are " +
+                 listed(names) + " ('sluice help' describes them)");
 }
 
 void refuse_words(const CLI::App& app, const CLI::ParseError& error) {
@@ -80,15 +81,15 @@ void refuse_words(const CLI::App& app, const CLI::ParseError& error) {
         const auto word = std::ranges::find_if_not(unknown, is_option);
         if (word != unknown.end()) refuse_command(app, *word);
         if (option != unknown.end()) refuse_option(app, app, *option);
-        refuse("a command is missing; the commands are " + listed(command_names(app)) +
-               " ('sluice help' describes them)");
+        refuse_words("a command is missing; the commands are " + listed(command_names(app)) +
+                     " ('sluice help' describes them)");
     }
     const std::string help = "sluice help" + (chosen.empty() ? "" : " " + chosen.front()->get_name());
     if (asks_for_words && option != unknown.end()) refuse_option(app, *chosen.front(), *option);
     if (asks_for_words && !unknown.empty() && dynamic_cast<const CLI::ExtrasError*>(&error) != nullptr) {
-        refuse("'" + unknown.front() + "' is one argument too many ('" + help + "' describes the arguments)");
+        refuse_words("'" + unknown.front() + "' is one argument too many ('" + help + "' describes the arguments)");
     }
-    refuse(std::string(error.what()) + " ('" + help + "' describes the arguments)");
+    refuse_words(std::string(error.what()) + " ('" + help + "' describes the arguments)");
 }
 
 }  // namespace sluice::app

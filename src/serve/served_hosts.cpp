@@ -14,7 +14,7 @@
 namespace sluice::serve {
 namespace {
 
-constexpr std::size_t longest_name = 253;  // of DNS
+constexpr std::size_t longest_host_name = 253;  // of DNS
 
 char lower(char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c; }
 
@@ -61,7 +61,7 @@ bool is_host(std::string_view text) noexcept {
         return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '-' || c == '.' || c == '_';
     };
     in6_addr v6{};
-    return !text.empty() && text.size() <= longest_name &&
+    return !text.empty() && text.size() <= longest_host_name &&
            (std::ranges::all_of(text, is_part) || parses_as(AF_INET6, text, v6));
 }
 

@@ -11,7 +11,7 @@
 namespace sluice::serve {
 namespace {
 
-constexpr std::size_t longest_name = 128;
+constexpr std::size_t longest_region_name = 128;
 
 // As those of models, so that paths need no decoding.
 bool is_region_name(std::string_view name) noexcept {
@@ -19,7 +19,8 @@ bool is_region_name(std::string_view name) noexcept {
         return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '.' || c == '_' ||
                c == '-';
     };
-    return !name.empty() && name.size() <= longest_name && name.front() != '.' && std::ranges::all_of(name, is_right);
+    return !name.empty() && name.size() <= longest_region_name && name.front() != '.' &&
+           std::ranges::all_of(name, is_right);
 }
 
 }  // namespace

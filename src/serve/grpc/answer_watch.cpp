@@ -7,7 +7,7 @@ namespace sluice::serve {
 namespace {
 
 // How often the watch looks. An answer may have longer than its time by this.
-std::chrono::milliseconds look_time(std::chrono::milliseconds at_most) {
+std::chrono::milliseconds time_to_next_look(std::chrono::milliseconds at_most) {
     return std::clamp(at_most / 8, std::chrono::milliseconds(5), std::chrono::milliseconds(1000));
 }
 
@@ -48,7 +48,7 @@ void answer_watch::remove(entry& its) noexcept {
 // The lock is held while a call is cancelled: its end() waits, so the call is there.
 void answer_watch::look(const std::stop_token& end) {
     std::unique_lock lock(mutex_);
-    while (!wakes_.wait_for(lock, end, look_time(at_most_), [&end] { return end.stop_requested(); })) {
+    while (!wakes_.wait_for(lock, end, time_to_next_look(at_most_), [&end] { return end.stop_requested(); })) {
         const auto begun_before = std::chrono::steady_clock::now() - at_most_;
         while (oldest_ != nullptr && oldest_->since_ <= begun_before) {
             entry& late = *oldest_;

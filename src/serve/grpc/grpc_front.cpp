@@ -29,8 +29,8 @@ namespace sluice::serve {
 namespace {
 
 constexpr std::chrono::milliseconds poll_time{5};
-constexpr std::chrono::milliseconds look_time{1000};    // for changed certificates
-constexpr std::chrono::milliseconds ping_time{60'000};  // a client that has vanished is noticed
+constexpr std::chrono::milliseconds certificate_look_time{1000};  // for changed certificates
+constexpr std::chrono::milliseconds ping_time{60'000};            // a client that has vanished is noticed
 constexpr std::chrono::hours longest_write_time{24};
 constexpr std::size_t most_threads = 256;
 constexpr std::chrono::milliseconds stream_time{500};  // for the last words of streams
@@ -172,7 +172,8 @@ private:
         std::mutex mutex;
         std::condition_variable_any wakes;
         std::unique_lock lock(mutex);
-        while (!wakes.wait_for(lock, end, look_time, [&end] { return end.stop_requested(); })) certificates_->look();
+        while (!wakes.wait_for(lock, end, certificate_look_time, [&end] { return end.stop_requested(); }))
+            certificates_->look();
     }
 
     const std::shared_ptr<grpc_state> state_;

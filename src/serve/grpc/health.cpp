@@ -11,7 +11,7 @@
 namespace sluice::serve {
 namespace {
 
-constexpr std::chrono::milliseconds look_time{100};
+constexpr std::chrono::milliseconds health_look_time{100};
 constexpr const char* protocol_service = "inference.GRPCInferenceService";
 
 }  // namespace
@@ -23,7 +23,7 @@ health_updates::health_updates(const server& models, grpc::HealthCheckServiceInt
         std::mutex mutex;
         std::condition_variable_any wakes;
         std::unique_lock lock(mutex);
-        while (!wakes.wait_for(lock, end, look_time, [&end] { return end.stop_requested(); })) look();
+        while (!wakes.wait_for(lock, end, health_look_time, [&end] { return end.stop_requested(); })) look();
     });
 }
 

@@ -20,7 +20,7 @@ namespace {
 namespace response_field {
 constexpr std::uint32_t model_name = 1, model_version = 2, id = 3, parameters = 4, outputs = 5, raw_output_contents = 6;
 }
-namespace tensor_field {
+namespace output_tensor_field {
 constexpr std::uint32_t name = 1, datatype = 2, shape = 3, parameters = 4;
 }
 namespace parameter_field {
@@ -51,10 +51,10 @@ void add_parameter(wire_writer& to, std::uint32_t field, std::string_view key, c
 
 void add_place(wire_writer& to, const output_place& place, std::size_t bytes) {
     const auto add_count = [&to](std::string_view key, std::uint64_t count) {
-        add_parameter(to, tensor_field::parameters, key,
+        add_parameter(to, output_tensor_field::parameters, key,
                       [count](wire_writer& value) { value.add_number(parameter_field::int64, count); });
     };
-    add_parameter(to, tensor_field::parameters, "shared_memory_region",
+    add_parameter(to, output_tensor_field::parameters, "shared_memory_region",
                   [&](wire_writer& value) { value.add_bytes(parameter_field::text, place.region->name()); });
     add_count("shared_memory_byte_size", bytes);
     if (place.offset != 0) add_count("shared_memory_offset", place.offset);
@@ -62,10 +62,10 @@ void add_place(wire_writer& to, const output_place& place, std::size_t bytes) {
 
 void add_output(wire_writer& to, const nn::value_info& info, const tensor_view& from, const output_place& place) {
     wire_writer tensor, shape;
-    tensor.add_bytes(tensor_field::name, info.name);
-    tensor.add_bytes(tensor_field::datatype, datatype_of(info));
+    tensor.add_bytes(output_tensor_field::name, info.name);
+    tensor.add_bytes(output_tensor_field::datatype, datatype_of(info));
     for (const std::size_t each : from.shape.lengths()) shape.add_varint(each);
-    if (from.shape.rank() != 0) tensor.add_bytes(tensor_field::shape, shape.text());
+    if (from.shape.rank() != 0) tensor.add_bytes(output_tensor_field::shape, shape.text());
     if (place.region) add_place(tensor, place, from.bytes.size());
     to.add_bytes(response_field::outputs, tensor.text());
 }

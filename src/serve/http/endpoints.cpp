@@ -27,8 +27,6 @@ reply json_reply(const json& value) {
     return made;
 }
 
-[[noreturn]] void refuse(const std::string& why) { throw refusal(refusal_kind::bad_request, why); }
-
 json shape_of(const nn::value_info& value) {
     json shape = json::array();
     if (!value.shape) return shape;
@@ -162,8 +160,8 @@ reply index_reply(const std::string& body, const server& models) {
     bool only_ready = false;
     const json asked = object_of(body);  // named: a loop over a temporary's items would outlive it
     for (const auto& [key, value] : asked.items()) {
-        if (key != "ready") refuse("the body has the unknown key " + in_quotes(key) + "; the key is ready");
-        if (!value.is_boolean()) refuse("'ready' is not true or false");
+        if (key != "ready") refuse_request("the body has the unknown key " + in_quotes(key) + "; the key is ready");
+        if (!value.is_boolean()) refuse_request("'ready' is not true or false");
         only_ready = value.get<bool>();
     }
     json all = json::array();
@@ -223,8 +221,9 @@ reply page_reply() {
 void require_change_body(const std::string& body, bool loads) {
     const json all = object_of(body);
     for (const auto& [key, value] : all.items()) {
-        if (key != "parameters") refuse("the body has the unknown key " + in_quotes(key) + "; the key is parameters");
-        if (!value.is_object()) refuse("'parameters' is no object");
+        if (key != "parameters")
+            refuse_request("the body has the unknown key " + in_quotes(key) + "; the key is parameters");
+        if (!value.is_object()) refuse_request("'parameters' is no object");
         for (const auto& [name, its] : value.items()) require_change_parameter(name, loads);
     }
 }

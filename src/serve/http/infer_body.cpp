@@ -23,12 +23,10 @@ namespace dom = simdjson::dom;
 constexpr std::size_t deepest = 32;
 constexpr std::size_t kept_json_bytes = 1 << 20;  // memory for longer documents is not kept
 
-[[noreturn]] void refuse(const std::string& why) { refuse_request(why); }
-
 template <typename T>
 T value_as(dom::element from, const std::string& where, std::string_view wanted) {
     T value;
-    if (from.get(value) != simdjson::SUCCESS) refuse(where + " is not " + std::string(wanted));
+    if (from.get(value) != simdjson::SUCCESS) refuse_request(where + " is not " + std::string(wanted));
     return value;
 }
 
@@ -42,15 +40,15 @@ void read_object(dom::object from, const std::string& where, const Read& read) {
     for (const dom::key_value_pair each : from) {
         const auto end = seen.begin() + static_cast<std::ptrdiff_t>(count);
         if (std::find(seen.begin(), end, each.key) != end)
-            refuse(where + " has the key " + in_quotes(each.key) + " twice");
-        if (count == most_keys) refuse(where + " has too many keys");
+            refuse_request(where + " has the key " + in_quotes(each.key) + " twice");
+        if (count == most_keys) refuse_request(where + " has too many keys");
         seen[count++] = each.key;
         read(each.key, each.value);
     }
 }
 
 [[noreturn]] void refuse_key(const std::string& where, std::string_view key, const char* known) {
-    refuse(where + " has the unknown key " + in_quotes(key) + "; the keys are " + known);
+    refuse_request(where + " has the unknown key " + in_quotes(key) + "; the keys are " + known);
 }
 
 // Reads one body.
@@ -78,7 +76,7 @@ public:
                         has_inputs = has_inputs || key == "inputs";
                         read_member(key, value);
                     });
-        if (!has_inputs) refuse("the request has no 'inputs'");
+        if (!has_inputs) refuse_request("the request has no 'inputs'");
         finish();
     }
 
@@ -202,23 +200,23 @@ private:
     }
 
     void take_input(const input_fields& found) {
-        if (!found.name) refuse("an input has no 'name'");
+        if (!found.name) refuse_request("an input has no 'name'");
         const std::size_t index = require_name(inputs_, *found.name, "input");
         const std::string where = tensor_words("input", *found.name);
         if (numbers_at_[index] != is_missing) refuse_twice(where);
-        if (!found.datatype) refuse(where + " has no 'datatype'");
-        if (!found.shape) refuse(where + " has no 'shape'");
+        if (!found.datatype) refuse_request(where + " has no 'datatype'");
+        if (!found.shape) refuse_request(where + " has no 'shape'");
         tensor_view& to = to_.inputs[index];
         to.type = require_datatype_of(inputs_[index], *found.datatype, where);
         to.shape = read_shape(*found.shape, where);
         if (!found.region.is_empty()) {
             if (found.data || found.binary_size)
-                refuse(where + " is in shared memory, but has 'data' or 'binary_data_size' too");
+                refuse_request(where + " is in shared memory, but has 'data' or 'binary_data_size' too");
             return take_elements(index, to_.shared->read(shared_memory_, found.region, where), where);
         }
         if (found.data.has_value() == found.binary_size.has_value()) {
-            refuse(where + (found.data ? " has both 'data' and 'binary_data_size'"
-                                       : " has neither 'data' nor the parameter 'binary_data_size'"));
+            refuse_request(where + (found.data ? " has both 'data' and 'binary_data_size'"
+                                               : " has neither 'data' nor the parameter 'binary_data_size'"));
         }
         if (found.binary_size) return take_elements(index, take_binary(*found.binary_size, where), where);
         to_.numbers.resize((to_.numbers.size() + 15) / 16 * 16);
@@ -236,7 +234,7 @@ private:
         // Each text takes 4 bytes at least, so what comes bounds what is made.
         const std::size_t bytes = bytes_of_codes(to.shape, where);
         if (bytes / 2 > elements.size())
-            refuse(where + ": the shape " + to_string(to.shape) + " has more elements than the data");
+            refuse_request(where + ": the shape " + to_string(to.shape) + " has more elements than the data");
         const std::span<std::byte> codes = to_.codes->add(shared_memory_.budget, bytes);
         write_codes(codes, elements, texts_, to.shape, where);
         to.bytes = codes;
@@ -253,10 +251,10 @@ private:
     }
 
     std::span<const std::byte> take_binary(std::uint64_t size, const std::string& where) {
-        if (!has_binary_) refuse(where + " is binary, but the request has no Inference-Header-Content-Length");
+        if (!has_binary_) refuse_request(where + " is binary, but the request has no Inference-Header-Content-Length");
         if (size > binary_.size() - binary_taken_) {
-            refuse(where + " has " + std::to_string(size) + " bytes of binary data; the body has " +
-                   std::to_string(binary_.size() - binary_taken_) + " left");
+            refuse_request(where + " has " + std::to_string(size) + " bytes of binary data; the body has " +
+                           std::to_string(binary_.size() - binary_taken_) + " left");
         }
         const auto taken = binary_.subspan(binary_taken_, size);
         binary_taken_ += size;
@@ -275,7 +273,7 @@ private:
             else
                 refuse_key("an output", key, "name, parameters");
         });
-        if (!name) refuse("an output has no 'name'");
+        if (!name) refuse_request("an output has no 'name'");
         const std::size_t index = require_name(outputs_, *name, "output");
         if (std::ranges::find(to_.outputs, index, &chosen_output::index) != to_.outputs.end())
             refuse_twice(tensor_words("output", *name));
@@ -321,8 +319,8 @@ private:
             to.bytes = std::span(to_.numbers).subspan(numbers_at_[i], *io::byte_count(to.shape.lengths(), to.type));
         }
         if (binary_taken_ != binary_.size()) {
-            refuse("the body has " + std::to_string(binary_.size()) + " bytes of binary data; the inputs take " +
-                   std::to_string(binary_taken_));
+            refuse_request("the body has " + std::to_string(binary_.size()) +
+                           " bytes of binary data; the inputs take " + std::to_string(binary_taken_));
         }
         if (!has_outputs_)
             for (std::size_t i = 0; i < outputs_.size(); ++i)
@@ -384,19 +382,20 @@ void infer_body_reader::read(std::string& body, std::optional<std::size_t> json_
     to.clear();
     const std::size_t length = json_bytes.value_or(body.size());
     if (length > body.size()) {
-        refuse("Inference-Header-Content-Length is " + std::to_string(length) + "; the body has " +
-               std::to_string(body.size()) + " bytes");
+        refuse_request("Inference-Header-Content-Length is " + std::to_string(length) + "; the body has " +
+                       std::to_string(body.size()) + " bytes");
     }
-    if (length == 0) refuse("the body has no JSON");
+    if (length == 0) refuse_request("the body has no JSON");
     if (length > json_bytes_) {
-        refuse("the JSON of the body has " + std::to_string(length) + " bytes, more than " +
-               std::to_string(json_bytes_) + "; binary tensor data may be longer");
+        refuse_request("the JSON of the body has " + std::to_string(length) + " bytes, more than " +
+                       std::to_string(json_bytes_) + "; binary tensor data may be longer");
     }
     body.reserve(body.size() + simdjson::SIMDJSON_PADDING);
     dom::element document;
     const auto failure = parser_->json.parse(body.data(), length, false).get(document);
     if (failure == simdjson::MEMALLOC) throw std::bad_alloc();
-    if (failure != simdjson::SUCCESS) refuse("the body is no JSON: " + std::string(simdjson::error_message(failure)));
+    if (failure != simdjson::SUCCESS)
+        refuse_request("the body is no JSON: " + std::string(simdjson::error_message(failure)));
     const std::string_view binary = std::string_view(body).substr(length);
     body_reading(binary, json_bytes.has_value(), inputs, outputs, texts, shared_memory_, state, to).read(document);
     if (length > kept_json_bytes) parser_ = std::make_unique<parser>();

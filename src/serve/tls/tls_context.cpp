@@ -25,7 +25,7 @@ constexpr std::array<unsigned char, 9> only_http_1_1{8, 'h', 't', 't', 'p', '/',
 constexpr std::array<unsigned char, 3> only_http_2{2, 'h', '2'};
 constexpr std::string_view session_room = "sluice";
 
-[[noreturn]] void refuse(const std::filesystem::path& file, const std::string& why) {
+[[noreturn]] void refuse_file(const std::filesystem::path& file, const std::string& why) {
     throw file_error(file, file_error::no_offset, "", why);
 }
 
@@ -47,13 +47,13 @@ void use_certificate(SSL_CTX* to, const std::filesystem::path& certificate, cons
     const key_ptr its_key = read_key(key);
     if (::X509_check_private_key(chain.front().get(), its_key.get()) != 1) {
         ::ERR_clear_error();
-        refuse(certificate, "the first certificate does not belong to the key in " + key.string());
+        refuse_file(certificate, "the first certificate does not belong to the key in " + key.string());
     }
-    if (::SSL_CTX_use_certificate(to, chain.front().get()) != 1) refuse(certificate, take_openssl_error());
-    if (::SSL_CTX_use_PrivateKey(to, its_key.get()) != 1) refuse(key, take_openssl_error());
+    if (::SSL_CTX_use_certificate(to, chain.front().get()) != 1) refuse_file(certificate, take_openssl_error());
+    if (::SSL_CTX_use_PrivateKey(to, its_key.get()) != 1) refuse_file(key, take_openssl_error());
     for (std::size_t i = 1; i < chain.size(); ++i) {
         // With a reference of the context's own.
-        if (SSL_CTX_add1_chain_cert(to, chain[i].get()) != 1) refuse(certificate, take_openssl_error());
+        if (SSL_CTX_add1_chain_cert(to, chain[i].get()) != 1) refuse_file(certificate, take_openssl_error());
     }
 }
 
@@ -61,7 +61,7 @@ void trust(SSL_CTX* to, const std::filesystem::path& ca) {
     X509_STORE* const store = ::SSL_CTX_get_cert_store(to);
     for (const certificate_ptr& each : read_certificates(ca)) {
         if (::X509_STORE_add_cert(store, each.get()) != 1 || ::SSL_CTX_add_client_CA(to, each.get()) != 1)
-            refuse(ca, take_openssl_error());
+            refuse_file(ca, take_openssl_error());
     }
 }
 
