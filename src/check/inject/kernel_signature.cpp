@@ -14,7 +14,7 @@ bool closes(char each) { return each == ')' || each == '>' || each == ']' || eac
 
 // What is in the last parentheses: "float*, float" of "void scale<int>(float*,
 // float)".
-std::string_view parameters_in(std::string_view name) {
+std::string_view parameters_of_name(std::string_view name) {
     const std::size_t end = name.rfind(')');
     if (end == std::string_view::npos) return {};
     int depth = 0;
@@ -50,7 +50,7 @@ std::vector<parameter_kind> kinds_in(std::string_view list) {
 kernel_signature signature_of(const std::string& mangled, std::size_t parameters) {
     kernel_signature made;
     made.name = demangled(mangled);
-    if (made.name != mangled) made.parameters = kinds_in(parameters_in(made.name));
+    if (made.name != mangled) made.parameters = kinds_in(parameters_of_name(made.name));
     made.has_types = made.name != mangled && made.parameters.size() == parameters;
     if (!made.has_types) made.parameters.assign(parameters, parameter_kind::unknown);
     return made;

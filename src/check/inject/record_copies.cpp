@@ -9,9 +9,6 @@ namespace {
 
 constexpr std::uint64_t most_slices = 1024;
 
-std::uint64_t number_of(const void* pointer) { return reinterpret_cast<std::uintptr_t>(pointer); }
-std::uint64_t number_of(CUdeviceptr pointer) { return pointer; }
-
 void write_copy(recorder& to, const driver_call& call, std::uint64_t target, std::uint64_t source, std::uint64_t bytes,
                 const char* kind, CUstream handle, bool is_sync) {
     const std::uint64_t stream = to.stream(call, handle);

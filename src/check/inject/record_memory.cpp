@@ -5,8 +5,6 @@
 namespace sluice::check {
 namespace {
 
-std::uint64_t number_of(const void* pointer) { return reinterpret_cast<std::uintptr_t>(pointer); }
-
 void write_alloc(recorder& to, const driver_call& call, std::uint64_t at, std::uint64_t bytes, const char* where) {
     const std::uint64_t device = to.device(call.context);
     to.begin("alloc");

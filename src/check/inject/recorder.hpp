@@ -24,6 +24,8 @@
 
 namespace sluice::check {
 
+inline std::uint64_t number_of(CUdeviceptr address) { return address; }
+
 // One call of the driver, as CUPTI reports it.
 struct driver_call {
     const void* params;

@@ -27,8 +27,6 @@ std::string hexadecimal(std::uintptr_t value) {
     return std::string(digits.data(), end);
 }
 
-std::uintptr_t number_of(const void* address) { return reinterpret_cast<std::uintptr_t>(address); }
-
 }  // namespace
 
 bool trace_writer::open(const std::string& file) {

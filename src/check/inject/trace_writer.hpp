@@ -14,6 +14,9 @@
 
 namespace sluice::check {
 
+// An address as a trace has it.
+inline std::uint64_t number_of(const void* address) { return reinterpret_cast<std::uintptr_t>(address); }
+
 class trace_writer {
 public:
     // Creates the file; false when that fails.

@@ -6,26 +6,26 @@
 namespace sluice::serve {
 namespace {
 
-using kind = named_parameter::kind;
+using parameter_kind = named_parameter::kind;
 
 // One InferParameter: of its fields the last one holds.
 void read_value(wire_reader from, named_parameter& to) {
-    const auto set = [&to](kind is, std::uint64_t number, std::string_view text = {}) {
+    const auto set = [&to](parameter_kind is, std::uint64_t number, std::string_view text = {}) {
         to.is = is;
         to.number = number;
         to.text = text;
     };
     for (wire_reader::field field; from.next(field);) {
         if (field.is(1, wire_type::varint))
-            set(kind::boolean, from.read_varint() != 0 ? 1 : 0);
+            set(parameter_kind::boolean, from.read_varint() != 0 ? 1 : 0);
         else if (field.is(2, wire_type::varint))
-            set(kind::int64, from.read_varint());
+            set(parameter_kind::int64, from.read_varint());
         else if (field.is(3, wire_type::bytes))
-            set(kind::text, 0, from.read_text());
+            set(parameter_kind::text, 0, from.read_text());
         else if (field.is(4, wire_type::fixed64))
-            set(kind::fp64, from.read_fixed<std::uint64_t>());
+            set(parameter_kind::fp64, from.read_fixed<std::uint64_t>());
         else if (field.is(5, wire_type::varint))
-            set(kind::uint64, from.read_varint());
+            set(parameter_kind::uint64, from.read_varint());
         else
             from.skip(field);
     }
@@ -49,14 +49,14 @@ named_parameter read_parameter(wire_reader entry) {
 }
 
 std::uint64_t require_count(const named_parameter& from) {
-    const bool is_right =
-        from.is == kind::uint64 || (from.is == kind::int64 && from.number <= std::uint64_t{INT64_MAX});
+    const bool is_right = from.is == parameter_kind::uint64 ||
+                          (from.is == parameter_kind::int64 && from.number <= std::uint64_t{INT64_MAX});
     if (!is_right) refuse_request(in_plain_quotes(from.key) + " is not an integer of at least 0");
     return from.number;
 }
 
 bool require_flag(const named_parameter& from) {
-    if (from.is != kind::boolean) refuse_request(in_plain_quotes(from.key) + " is not true or false");
+    if (from.is != parameter_kind::boolean) refuse_request(in_plain_quotes(from.key) + " is not true or false");
     return from.number != 0;
 }
 
@@ -78,7 +78,7 @@ void region_fields::refuse_unknown(const std::string& where) const {
 region_parameters region_fields::read_known() const {
     region_parameters found;
     if (region_) {
-        if (region_->is != kind::text) refuse_request("'shared_memory_region' is not a text");
+        if (region_->is != parameter_kind::text) refuse_request("'shared_memory_region' is not a text");
         found.region = std::string(region_->text);
     }
     if (bytes_) found.bytes = require_count(*bytes_);
