@@ -15,6 +15,7 @@
 #include "serve/batch.hpp"
 #include "serve/call_queue.hpp"
 #include "serve/lost_reason.hpp"
+#include "serve/process_ended.hpp"
 #include "serve/sequence_step.hpp"
 #include "serve/sequence_table.hpp"
 #include "serve/size_classes.hpp"
@@ -510,6 +511,11 @@ std::vector<nn::any_tensor> served_model::run_watched(std::vector<nn::any_tensor
                                                       bool on_caller_thread) const {
     run_watch watch(batch, on_caller_thread);
     const run_guard guard([&watch] { watch.look(); });
+    const bool is_again = batch.front().has_ended_process;
+    if (batch.size() > 1 || is_again) {
+        if (const auto* const its = dynamic_cast<const runs_in_processes*>(network_.get()))
+            return its->run_once(inputs, is_again);
+    }
     return network_->run(std::move(inputs));
 }
 
@@ -536,7 +542,11 @@ void served_model::compute(std::span<waiting_call> batch, bool on_caller_thread)
         return move_to_own_thread(batch);
     } catch (const std::exception& failure) {
         // One request's numbers must not fail those of others.
-        if (batch.size() > 1) return compute_each(batch, on_caller_thread);
+        if (batch.size() > 1) {
+            const bool has_ended = dynamic_cast<const process_ended*>(&failure) != nullptr;
+            for (waiting_call& each : batch) each.has_ended_process = has_ended;
+            return compute_each(batch, on_caller_thread);
+        }
         note_progress(batch, begin, joined, clock::now());
         batch.front().call->refuse(refusal_of(failure));
         note_failure(failure);

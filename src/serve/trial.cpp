@@ -11,6 +11,7 @@
 #include <utility>
 #include <vector>
 
+#include "serve/process_ended.hpp"
 #include "sluice/nn/run_limit.hpp"
 #include "sluice/serve/tensor_view.hpp"
 
@@ -128,6 +129,8 @@ std::optional<std::chrono::nanoseconds> time_of(const loaded_model& model, std::
             }
             if (best > long_batch) return std::nullopt;
             return best;
+        } catch (const process_ended&) {
+            throw;
         } catch (const std::exception&) {  // NOLINT(bugprone-empty-catch): the next length, as in the trial
         }
     }
@@ -159,6 +162,8 @@ trial try_model(const loaded_model& model) {
         } catch (const nn::run_too_large&) {
             too_large = std::current_exception();
             ++times_too_large;
+        } catch (const process_ended&) {  // other lengths would end as many more
+            throw;
         } catch (const std::exception&) {  // NOLINT(bugprone-empty-catch): the next length
         }
     }

@@ -10,7 +10,6 @@
 
 #include <cerrno>
 #include <system_error>
-#include <thread>
 
 #include "serve/workers/given_descriptors.hpp"
 #include "sluice/base/error.hpp"
@@ -19,8 +18,6 @@
 
 namespace sluice::serve {
 namespace {
-
-constexpr std::chrono::milliseconds poll_time{1};
 
 // A copy above those that the process gets, so that none of them is overwritten before it is copied.
 io::file_descriptor moved_up(int descriptor) {
@@ -88,25 +85,20 @@ child_process::child_process(const std::vector<std::string>& command, int contro
 }
 
 child_process::~child_process() {
-    if (is_reaped_) return;
     kill();
-    while (::waitpid(id_, nullptr, 0) < 0 && errno == EINTR) {
-    }
+    if (!is_reaped_) ::waitpid(id_, nullptr, WNOHANG);
 }
 
 void child_process::kill() noexcept {
     if (!is_reaped_) ::kill(id_, SIGKILL);
 }
 
-std::optional<std::string> child_process::end_within(std::chrono::milliseconds time) {
-    const auto end = std::chrono::steady_clock::now() + time;
-    while (!is_reaped_) {
+std::optional<std::string> child_process::look_for_end() {
+    if (!is_reaped_) {
         int status = 0;
         const pid_t got = ::waitpid(id_, &status, WNOHANG);
         is_reaped_ = got == id_ || (got < 0 && errno == ECHILD);  // where SIGCHLD is ignored, the system has reaped it
         if (got == id_) return words_of_end(status);
-        if (is_reaped_ || std::chrono::steady_clock::now() >= end) break;
-        std::this_thread::sleep_for(poll_time);
     }
     return is_reaped_ ? std::optional<std::string>("it has ended") : std::nullopt;
 }

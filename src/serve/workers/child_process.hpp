@@ -7,7 +7,6 @@
 
 #include <sys/types.h>
 
-#include <chrono>
 #include <optional>
 #include <string>
 #include <vector>
@@ -22,12 +21,13 @@ public:
     child_process(const std::vector<std::string>& command, int control, int memory);
     child_process(const child_process&) = delete;  // it owns a process
     child_process& operator=(const child_process&) = delete;
-    ~child_process();  // kills it, and waits for its end
+    // Kills it, and does not wait: whoever has not seen its end leaves it to the system.
+    ~child_process();
 
     pid_t id() const noexcept { return id_; }
     void kill() noexcept;
-    // How it has ended, if it has: "it was killed by signal 9 (SIGKILL)". Waits for at most this time.
-    std::optional<std::string> end_within(std::chrono::milliseconds time);
+    // How it has ended, if it has: "signal 9 (Killed) ended it". Does not block.
+    std::optional<std::string> look_for_end();
 
 private:
     pid_t id_ = -1;

@@ -52,10 +52,16 @@ struct pooled_worker {
         : slot(its_slot),
           memory(hatch_count, hatch_bytes),
           channel(std::move(ends.first)),
+          hatches(hatches_of(memory)),
           process(command, ends.second.get(), memory.descriptor()) {
         memory.close_descriptor();
-        for (std::size_t i = 0; i < hatch_count; ++i)
-            hatches.push_back(std::make_unique<pooled_hatch>(memory.words(i), memory.area(i)));
+    }
+
+    static std::vector<std::unique_ptr<pooled_hatch>> hatches_of(const hatch_memory& memory) {
+        std::vector<std::unique_ptr<pooled_hatch>> made;
+        for (std::size_t i = 0; i < memory.hatches(); ++i)
+            made.push_back(std::make_unique<pooled_hatch>(memory.words(i), memory.area(i)));
+        return made;
     }
 
     std::size_t busy() const noexcept {
@@ -64,21 +70,27 @@ struct pooled_worker {
         return count;
     }
 
+    // Whether it has to answer or to read.
+    bool is_awaited() const noexcept { return owed != 0 || lacks_room; }
+
     const std::size_t slot;
     hatch_memory memory;
     control_channel channel;
-    child_process process;
     std::vector<std::unique_ptr<pooled_hatch>> hatches;
     std::atomic<bool> is_gone{false};
+    worker_clock::time_point gone_since{};
     bool is_ready = false;
     std::map<std::uint64_t, model_on_worker> models;
     std::deque<std::pair<std::string, bool>> outbox;  // messages that wait for room, and whether they are answered
+    bool lacks_room = false;                          // for the first of them, or the rest of it
     std::size_t owed = 1;                             // answers on the channel; the first one is that it is ready
-    worker_clock::time_point owed_since = worker_clock::now();
-    worker_clock::time_point started = worker_clock::now();
-    std::string why;             // it ends: what the pool or the worker itself knows
-    std::string ended;           // it has ended, and how
-    bool tries_a_model = false;  // it loads one that was never loaded before
+    worker_clock::time_point silent_since = worker_clock::now();  // while it is awaited
+    std::int64_t first_batch_ns = 0;               // since when it has the batch that it has had longest; 0: none
+    worker_clock::time_point first_batch_since{};  // that is the first
+    std::string why;                               // it ends: what the pool or the worker itself knows
+    std::string ended;                             // it has ended, and how
+    bool tries_a_model = false;                    // it loads one that was never loaded before
+    child_process process;                         // the last: nothing throws once it is started
 };
 
 }  // namespace sluice::serve

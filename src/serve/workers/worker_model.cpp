@@ -13,12 +13,9 @@
 #include "serve/workers/hatch_lease.hpp"
 #include "serve/workers/packed.hpp"
 #include "sluice/base/run_guard.hpp"
-#include "sluice/serve/refusal.hpp"
 
 namespace sluice::serve {
 namespace {
-
-constexpr int most_runs = 2;
 
 // Of an answer that a worker may give: its runs have a limit, which inputs and constants that are outputs do not count
 // for.
@@ -44,16 +41,21 @@ worker_model::worker_model(std::shared_ptr<worker_pool> pool, std::shared_ptr<ho
     : pool_(std::move(pool)), model_(std::move(model)), texts_(model_->description.texts) {}
 
 std::vector<nn::any_tensor> worker_model::run(std::vector<nn::any_tensor> inputs) const {
-    for (int i = 0; i < most_runs; ++i) {
-        if (i != 0) pool_->count_run_again();
-        hatch_lease lent = pool_->take(*model_);
-        try {
-            return run_on(lent, inputs);
-        } catch (const worker_gone&) {
-            continue;
-        }
+    try {
+        return run_once(inputs, false);
+    } catch (const process_ended&) {
+        return run_once(inputs, true);
     }
-    throw refusal(refusal_kind::failed, "two worker processes have ended while they computed it; it is not run again");
+}
+
+std::vector<nn::any_tensor> worker_model::run_once(const std::vector<nn::any_tensor>& inputs, bool is_again) const {
+    if (is_again) pool_->count_run_again();
+    hatch_lease lent = pool_->take(*model_);
+    try {
+        return run_on(lent, inputs);
+    } catch (const worker_gone&) {
+        throw process_ended();
+    }
 }
 
 std::vector<nn::any_tensor> worker_model::run_on(hatch_lease& lent, const std::vector<nn::any_tensor>& inputs) const {

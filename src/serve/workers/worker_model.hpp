@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "serve/lost_reason.hpp"
+#include "serve/process_ended.hpp"
 #include "serve/workers/worker_pool.hpp"
 #include "sluice/serve/engine.hpp"
 
@@ -14,7 +15,7 @@ namespace sluice::serve {
 
 class hatch_lease;
 
-class worker_model final : public loaded_model, public says_why_lost {
+class worker_model final : public loaded_model, public says_why_lost, public runs_in_processes {
 public:
     worker_model(std::shared_ptr<worker_pool> pool, std::shared_ptr<hosted_model> model);
     worker_model(const worker_model&) = delete;  // it unloads the model once
@@ -34,8 +35,9 @@ public:
     bool prefers_few_sizes() const noexcept override { return model_->description.prefers_few_sizes; }
     std::size_t most_joined_rows() const noexcept override { return model_->description.most_joined_rows; }
 
-    // Also throws refusal (failed) for a batch with which two workers have ended.
+    // Also throws process_ended for a batch with which two workers have ended.
     std::vector<nn::any_tensor> run(std::vector<nn::any_tensor> inputs) const override;
+    std::vector<nn::any_tensor> run_once(const std::vector<nn::any_tensor>& inputs, bool is_again) const override;
 
 private:
     std::vector<nn::any_tensor> run_on(hatch_lease& lent, const std::vector<nn::any_tensor>& inputs) const;

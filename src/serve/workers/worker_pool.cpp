@@ -23,7 +23,8 @@ namespace sluice::serve {
 namespace {
 
 constexpr std::size_t most_workers = 256;
-constexpr std::size_t most_owed = 8;  // loads that a worker has at a time: they must fit into its socket
+constexpr std::size_t most_owed = 8;                         // loads that a worker has at a time
+constexpr std::size_t longest_load = std::size_t{16} << 20;  // bytes of its message
 
 void require_options(const worker_engine_options& options) {
     const auto refuse = [](const char* why) { throw error(errc::invalid_argument, why); };
@@ -82,6 +83,8 @@ void worker_pool::wake() const noexcept { ::eventfd_write(wake_.get(), 1); }
 // Called with the lock. Batches on the worker run elsewhere from now on.
 void worker_pool::end(pooled_worker& worker, std::string why) noexcept {
     if (worker.why.empty()) worker.why = std::move(why);
+    if (worker.is_gone) return;
+    worker.gone_since = worker_clock::now();
     worker.process.kill();
     worker.is_gone.store(true, std::memory_order_release);
     for (const auto& each : worker.hatches) each->its.wake_own_side();
@@ -100,9 +103,12 @@ void worker_pool::flush(pooled_worker& worker) {
         const auto& [message, is_answered] = worker.outbox.front();
         if (is_answered && worker.owed >= most_owed) return;
         const auto sent = worker.channel.send(message);
-        if (sent == control_channel::sent::nothing) return;
         if (sent == control_channel::sent::broken) return end(worker, {});
-        if (is_answered && worker.owed++ == 0) worker.owed_since = worker_clock::now();
+        const bool has_read = worker.lacks_room && sent != control_channel::sent::nothing;
+        if (has_read || !worker.is_awaited()) worker.silent_since = worker_clock::now();
+        worker.lacks_room = sent != control_channel::sent::whole;
+        if (worker.lacks_room) return;
+        worker.owed += is_answered ? 1 : 0;
         worker.outbox.pop_front();
     }
 }
@@ -115,7 +121,10 @@ void worker_pool::load_on(pooled_worker& worker, const hosted_model& model, bool
     to.put(to_worker::load);
     to.put(model.number);
     put(to, model.what);
-    send(worker, to.take(), true);
+    if (to.bytes().size() <= longest_load) return send(worker, to.take(), true);
+    const error failure(errc::unsupported, "model " + in_quotes(model.what.which.name) +
+                                               ": its configuration and the names of its files take more than 16 MiB");
+    worker.models[model.number] = {model_on_worker::state::failed, packed_failure(failure)};
 }
 
 // The last one: a spare, where there is one. Waits until it is there.

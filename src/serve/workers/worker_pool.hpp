@@ -89,6 +89,7 @@ private:
     void read_channels();
     void obey(pooled_worker& worker, const std::string& message);
     void end_late_ones();
+    bool is_late_with_batch(pooled_worker& worker, worker_clock::time_point now);
     void note_failed_load(pooled_worker& worker, std::uint64_t number, std::string failure);
     void replace(std::size_t index);
     void note_end(std::size_t index, std::string how, bool counts);
@@ -103,7 +104,7 @@ private:
     std::condition_variable changed_;
     std::vector<slot> slots_;
     std::map<std::uint64_t, std::shared_ptr<hosted_model>> models_;  // that each worker gets
-    std::vector<std::shared_ptr<pooled_worker>> ending_;             // killed, and still there
+    std::vector<std::shared_ptr<pooled_worker>> ending_;             // killed long ago, and still there
     std::shared_ptr<hosted_model> tried_;                            // that is loaded for the first time
     std::vector<std::string> refused_;                               // starts before is_begun_: packed_failure
     std::uint64_t last_number_ = 0;

@@ -130,6 +130,8 @@ void worker::load(std::uint64_t number, const load_message& what) {
         to.put(number);
         put(to, files);
         put(to, description_of(*made));
+        if (to.bytes().size() > control_channel::longest_message)
+            throw error(errc::unsupported, "the texts and names of the model take more than 1 GiB");
         const std::unique_lock lock(mutex_);
         models_[number] = made;
     } catch (const std::exception& failure) {

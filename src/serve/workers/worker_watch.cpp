@@ -7,6 +7,7 @@
 #include <atomic>
 #include <chrono>
 #include <string>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -20,7 +21,9 @@ namespace sluice::serve {
 namespace {
 
 constexpr std::chrono::milliseconds tick{50};
-constexpr std::chrono::milliseconds time_to_end{200};  // of a process that was killed, while the others wait
+constexpr std::chrono::milliseconds look_for_end_time{1};
+constexpr std::chrono::milliseconds time_to_end{200};  // of a process that was killed, before another one is started
+constexpr std::chrono::seconds time_to_stop{5};        // of all of them, before they are left to the system
 constexpr std::chrono::seconds time_of_ends{60};
 constexpr std::chrono::milliseconds longest_delay{1000};
 
@@ -52,8 +55,18 @@ void worker_pool::watch() {
         lock.unlock();
         changed_.notify_all();
     }
-    const std::lock_guard lock(mutex_);
-    for (slot& each : slots_) each.worker = nullptr;  // waits for their ends
+    lock_type lock(mutex_);
+    for (slot& each : slots_) {
+        if (!each.worker) continue;
+        end(*each.worker, "the server ends");  // also one that was being started meanwhile
+        ending_.push_back(std::exchange(each.worker, nullptr));
+    }
+    const auto last_look = worker_clock::now() + time_to_stop;
+    for (reap(); !ending_.empty() && worker_clock::now() < last_look; reap()) {
+        lock.unlock();
+        std::this_thread::sleep_for(look_for_end_time);
+        lock.lock();
+    }
     ending_.clear();
 }
 
@@ -116,12 +129,20 @@ void worker_pool::start(std::size_t index) {
 
 void worker_pool::wait_for_events() {
     std::vector<pollfd> events{{wake_.get(), POLLIN, 0}};
+    std::chrono::milliseconds time = tick;
     {
         const std::lock_guard lock(mutex_);
-        for (const slot& each : slots_)
-            if (each.worker) events.push_back({each.worker->channel.descriptor(), POLLIN, 0});
+        for (const slot& each : slots_) {
+            if (!each.worker) continue;
+            if (each.worker->is_gone) {
+                time = look_for_end_time;
+                continue;
+            }
+            const int wanted = POLLIN | (each.worker->lacks_room ? POLLOUT : 0);
+            events.push_back({each.worker->channel.descriptor(), static_cast<short>(wanted), 0});
+        }
     }
-    ::poll(events.data(), events.size(), static_cast<int>(tick.count()));
+    ::poll(events.data(), events.size(), static_cast<int>(time.count()));
     eventfd_t ignored = 0;
     ::eventfd_read(wake_.get(), &ignored);
 }
@@ -137,7 +158,8 @@ void worker_pool::read_channels() {
         } catch (const std::exception& failure) {
             end(*its, failure.what());
         }
-        if (its->channel.has_ended() || its->is_gone) replace(i);
+        if (its->channel.has_ended()) end(*its, {});
+        if (its->is_gone) replace(i);
     }
 }
 
@@ -151,7 +173,7 @@ void worker_pool::obey(pooled_worker& worker, const std::string& message) {
     }
     if (worker.owed == 0) throw worker_damage("it has answered what was not asked");
     --worker.owed;
-    worker.owed_since = worker_clock::now();
+    worker.silent_since = worker_clock::now();
     switch (kind) {
         case to_front::ready:
             worker.is_ready = true;
@@ -205,27 +227,33 @@ void worker_pool::end_late_ones() {
     for (const slot& each : slots_) {
         if (!each.worker || each.worker->is_gone) continue;
         pooled_worker& its = *each.worker;
-        if (its.owed != 0 && now - its.owed_since > options_.load_timeout) {
+        if (its.is_awaited() && now - its.silent_since > options_.load_timeout)
             end(its, "it has not answered for " + seconds_text(options_.load_timeout) + ", so it was killed");
-            continue;
-        }
-        for (const auto& hatch : its.hatches) {
-            const auto since =
-                worker_clock::time_point(std::chrono::nanoseconds(hatch->since_ns.load(std::memory_order_relaxed)));
-            if (since == worker_clock::time_point() || now - since <= options_.timeout) continue;
-            if (hatch->is_left && has_answer(its, *hatch)) continue;  // no thread has looked for its answer yet
+        else if (is_late_with_batch(its, now))
             end(its, "a batch took longer than " + seconds_text(options_.timeout) + ", so it was killed");
-            break;
-        }
     }
 }
 
-// Called with the lock.
+// Called with the lock. A batch may wait for those before it: time counts only for the first, once it is that.
+bool worker_pool::is_late_with_batch(pooled_worker& worker, worker_clock::time_point now) {
+    std::int64_t first = 0;
+    for (const auto& hatch : worker.hatches) {
+        const std::int64_t since = hatch->since_ns.load(std::memory_order_relaxed);
+        if (since == 0 || (first != 0 && since >= first)) continue;
+        if (hatch->is_left && has_answer(worker, *hatch)) continue;  // no thread has looked for its answer yet
+        first = since;
+    }
+    if (std::exchange(worker.first_batch_ns, first) != first) worker.first_batch_since = now;
+    return first != 0 && now - worker.first_batch_since > options_.timeout;
+}
+
+// Called with the lock, until the process has ended, or has not in time.
 void worker_pool::replace(std::size_t index) {
-    const std::shared_ptr<pooled_worker> its = std::exchange(slots_[index].worker, nullptr);
-    end(*its, {});
-    const auto how = its->process.end_within(time_to_end);
+    const std::shared_ptr<pooled_worker> its = slots_[index].worker;
+    const auto how = its->process.look_for_end();
+    if (!how && worker_clock::now() < its->gone_since + time_to_end) return;
     if (!how) ending_.push_back(its);
+    slots_[index].worker = nullptr;
     its->ended = its->why.empty() ? how.value_or("it does not end") : its->why;
     if (!is_begun_ && !its->is_ready && refused_.empty())
         refused_.push_back(packed_failure(error(errc::io_failed, "a worker process does not start: " + its->ended)));
@@ -259,8 +287,7 @@ void worker_pool::note_end(std::size_t index, std::string how, bool counts) {
 
 // Called with the lock.
 void worker_pool::reap() {
-    std::erase_if(ending_,
-                  [](const auto& each) { return each->process.end_within(std::chrono::milliseconds(0)).has_value(); });
+    std::erase_if(ending_, [](const auto& each) { return each->process.look_for_end().has_value(); });
 }
 
 // Called with the lock.

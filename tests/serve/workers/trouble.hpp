@@ -14,11 +14,13 @@ inline constexpr float refused_number = 13;        // error: errc::out_of_range
 inline constexpr float no_memory_number = 14;      // std::bad_alloc
 inline constexpr float slow_number = 15;           // a second, with looks at the run_guard
 inline constexpr float wrong_number = 16;          // an output more than the model has
+inline constexpr float in_line_number = 17;        // 1.5 s, after those that came before
 inline constexpr float killed_number = 1001;       // SIGKILL
 inline constexpr float exit_number = 1002;         // _exit(7)
 inline constexpr float hung_number = 1003;         // no end
 inline constexpr float lost_number = 1004;         // the device fails
 inline constexpr float killed_once_number = 1005;  // SIGKILL, the first time
+inline constexpr float held_number = 1006;         // from now on the system does not let the process end
 
 // Of each type, with shapes of each form. A model of "many" has as many outputs.
 inline std::vector<nn::any_tensor> many_tensors() {

@@ -10,7 +10,9 @@
 #include <cstdint>
 #include <filesystem>
 #include <fstream>
+#include <future>
 #include <iterator>
+#include <memory>
 #include <string>
 #include <thread>
 #include <vector>
@@ -20,6 +22,7 @@
 #include "sluice/base/file_error.hpp"
 #include "sluice/base/run_guard.hpp"
 #include "sluice/serve/refusal.hpp"
+#include "sluice/serve/served_model.hpp"
 #include "sluice/serve/server.hpp"
 #include "sluice/serve/worker_engine.hpp"
 
@@ -147,6 +150,18 @@ TEST(worker_faults, time_without_a_batch_does_not_count) {
     EXPECT_EQ(engine.counts().restarts, 0U);
 }
 
+TEST(worker_faults, time_in_which_other_batches_are_computed_does_not_count) {
+    worker_engine_options options = immortal(1, 0);
+    options.timeout = 5s;
+    worker_engine engine(options);
+    const trouble its(engine);
+    std::vector<std::future<bool>> clients;
+    for (std::size_t i = 0; i < options.hatches; ++i)  // 6 s for all
+        clients.push_back(std::async(std::launch::async, [&] { return its.answers(testing::in_line_number); }));
+    for (std::future<bool>& each : clients) EXPECT_TRUE(each.get());
+    EXPECT_EQ(engine.counts().restarts, 0U);
+}
+
 TEST(worker_faults, a_run_that_no_client_waits_for_ends_and_its_hatch_is_used_again) {
     worker_engine_options options = immortal(1, 0);
     options.hatches = 1;
@@ -208,6 +223,96 @@ TEST(worker_faults, a_model_that_crashes_at_load_takes_no_other_with_it) {
     }
     EXPECT_EQ(engine.counts().given_up, 0U);
     EXPECT_EQ(engine.counts().run_again, 0U);  // it was the spare
+}
+
+TEST(worker_faults, a_model_whose_trial_ends_workers_is_refused_after_two) {
+    worker_engine engine(peers(1, 1));
+    const trouble good(engine), bad(engine, "deadly");
+    EXPECT_THROW(served_model::make("bad", 1, engine.load({"bad", 1, bad.file()}, {}), {}), refusal);
+    EXPECT_TRUE(good.answers(1));
+    wait_until([&] { return is_up(engine, 2); });
+    EXPECT_EQ(engine.counts().restarts, 2U);
+}
+
+TEST(worker_faults, a_request_that_ends_workers_ends_two_and_fails_alone) {
+    worker_engine engine(peers(1, 1));
+    const trouble its(engine);
+    model_config config;
+    config.max_batch = 4;
+    config.max_delay_us = 60'000'000;  // until there are four
+    const auto served = served_model::make("a", 1, engine.load({"a", 1, its.file()}, {}), config);
+    std::vector<std::shared_ptr<testing::test_call>> calls;
+    for (const float number : {testing::killed_number, 2.f, 3.f, 4.f}) {
+        calls.push_back(testing::row_of(number));
+        served->submit(calls.back());
+    }
+    try {
+        calls[0]->get();
+        FAIL();
+    } catch (const refusal& why) {
+        EXPECT_EQ(why.kind(), refusal_kind::failed);
+        EXPECT_THAT(why.why(), HasSubstr("two worker processes have ended"));
+    }
+    for (std::size_t i = 1; i < calls.size(); ++i) EXPECT_EQ(calls[i]->get().at(0), static_cast<float>(i + 1));
+    wait_until([&] { return is_up(engine, 2); });
+    EXPECT_EQ(engine.counts().restarts, 2U);
+}
+
+TEST(worker_faults, loads_with_long_messages_come_whole_or_are_refused) {
+    worker_engine engine(peers(1, 1));
+    const trouble its(engine);
+    model_config how;
+    how.device = std::string(5'000'000, 'x');  // which such a model does not look at
+    const auto one = engine.load({"a", 1, its.file()}, how), other = engine.load({"a", 1, its.file()}, how);
+    EXPECT_EQ(one->run({testing::row_with(1)}).size(), 1U);
+    EXPECT_EQ(other->run({testing::row_with(1)}).size(), 1U);
+    how.device = std::string(std::size_t{17} << 20, 'x');
+    try {
+        engine.load({"a", 1, its.file()}, how);
+        FAIL();
+    } catch (const error& failure) {
+        EXPECT_EQ(failure.code(), errc::unsupported);
+        EXPECT_THAT(failure.what(), HasSubstr("take more than 16 MiB"));
+    }
+    EXPECT_TRUE(its.answers(1));
+    EXPECT_EQ(engine.counts().restarts, 0U);
+}
+
+TEST(worker_faults, a_worker_that_stops_while_it_gets_a_message_is_killed_and_replaced) {
+    worker_engine_options options = immortal(1, 0);
+    options.load_timeout = 8s;
+    worker_engine engine(options);
+    const trouble its(engine);
+    ::kill(engine.process_ids().at(0), SIGSTOP);
+    try {
+        engine.load({"a", 1, its.file()}, {.device = std::string(5'000'000, 'x')});
+        FAIL();
+    } catch (const file_error& failure) {
+        EXPECT_THAT(failure.what(), HasSubstr("it has not answered for 8 s"));
+    }
+    EXPECT_TRUE(its.answers(1));
+    EXPECT_EQ(engine.counts().restarts, 1U);
+}
+
+TEST(worker_faults, a_process_that_the_system_does_not_end_holds_up_neither_its_successor_nor_the_engine) {
+    kept_lines lines;
+    worker_engine_options options = immortal(1, 0);
+    options.log = lines.sink();
+    auto engine = std::make_unique<worker_engine>(options);
+    const trouble its(*engine);
+    try {
+        its.run(testing::held_number);
+    } catch (const error& why) {
+        GTEST_SKIP() << why.what();
+    }
+    const int held = engine->process_ids().at(0);
+    ::kill(held, SIGKILL);
+    wait_until([&] { return engine->counts().restarts == 1 && is_up(*engine, 1); });
+    EXPECT_TRUE(its.answers(1));
+    wait_until([&] { return !lines.of("worker_ended").empty(); });
+    EXPECT_THAT(lines.of("worker_ended"), Contains(HasSubstr("it does not end")));
+    engine.reset();
+    EXPECT_EQ(::kill(held, 0), 0);  // it is still there
 }
 
 TEST(worker_faults, a_worker_does_not_answer_from_other_contents_than_the_one_before_it) {

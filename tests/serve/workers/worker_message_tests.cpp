@@ -155,11 +155,40 @@ TEST(worker_messages, a_channel_keeps_the_bounds_of_messages_and_says_its_end) {
     }
     EXPECT_FALSE(here.receive(false));
     EXPECT_FALSE(here.has_ended());
-    EXPECT_EQ(here.send(std::string(50'000'000, 'x')), control_channel::sent::broken);  // there is room for a part
     there.reset();
     EXPECT_FALSE(here.receive(true));
     EXPECT_TRUE(here.has_ended());
     EXPECT_EQ(here.send("x"), control_channel::sent::broken);
+}
+
+TEST(worker_messages, a_message_for_which_there_is_no_room_goes_on_when_there_is) {
+    auto [a, b] = control_channel::make_pair();
+    control_channel here(std::move(a)), there(std::move(b));
+    std::string text(5'000'000, 'x');
+    text.back() = 'y';
+    EXPECT_EQ(here.send(text), control_channel::sent::part);
+    EXPECT_EQ(here.send(text), control_channel::sent::nothing);
+    auto sent = control_channel::sent::part;
+    while (sent != control_channel::sent::whole) {
+        EXPECT_FALSE(there.receive(false));
+        sent = here.send(text);
+        ASSERT_NE(sent, control_channel::sent::broken);
+    }
+    EXPECT_EQ(here.send("next"), control_channel::sent::whole);
+    EXPECT_EQ(there.receive(true), text);
+    EXPECT_EQ(there.receive(true), "next");
+}
+
+TEST(worker_messages, what_a_side_says_before_it_ends_is_read_though_it_has_not_read_all) {
+    auto [a, b] = control_channel::make_pair();
+    control_channel here(std::move(a));
+    auto there = std::make_unique<control_channel>(std::move(b));
+    EXPECT_EQ(here.send("load"), control_channel::sent::whole);
+    EXPECT_EQ(there->send("fault"), control_channel::sent::whole);
+    there.reset();
+    EXPECT_EQ(here.receive(true), "fault");
+    EXPECT_FALSE(here.receive(true));
+    EXPECT_TRUE(here.has_ended());
 }
 
 }  // namespace

@@ -1,15 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
 // The worker process of the tests: it computes networks, and models that do on request what processes do on bad days. A
-// file NAME.trouble says what its load does: "fine", "crash", "refuse"; "many": the outputs are those of
-// many_tensors().
+// file NAME.trouble says what its load does: "fine", "crash", "refuse"; "deadly": each run is SIGKILL; "many": the
+// outputs are those of many_tensors().
+#include <fcntl.h>
 #include <signal.h>
+#include <sys/prctl.h>
+#include <sys/ptrace.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
+#include <array>
 #include <atomic>
 #include <chrono>
 #include <filesystem>
 #include <fstream>
 #include <memory>
+#include <mutex>
 #include <new>
 #include <string>
 #include <thread>
@@ -29,8 +35,9 @@ namespace {
 // Gives its inputs back. The first number of the first one, if that is of f32, may be trouble.
 class trouble_model final : public loaded_model {
 public:
-    trouble_model(std::filesystem::path file, bool has_many) : file_(std::move(file)) {
-        if (!has_many) return;
+    trouble_model(std::filesystem::path file, const std::string& word)
+        : file_(std::move(file)), is_deadly_(word == "deadly") {
+        if (word != "many") return;
         outputs_.clear();
         for (const nn::any_tensor& each : many_tensors())
             outputs_.push_back({.name = "y", .type = each.type(), .shape = {}, .is_text = false});
@@ -46,6 +53,7 @@ public:
     bool is_lost() const noexcept override { return is_lost_; }
 
     std::vector<nn::any_tensor> run(std::vector<nn::any_tensor> inputs) const override {
+        if (is_deadly_) ::raise(SIGKILL);
         std::erase_if(inputs, [](const nn::any_tensor& each) { return !each; });
         if (inputs.empty() || outputs_.size() != 1 || inputs.front().type() != io::dtype::f32 ||
             inputs.front().elements() == 0)
@@ -58,6 +66,8 @@ public:
         if (number == exit_number) ::_exit(7);
         if (number == hung_number) hang();
         if (number == slow_number) be_slow();
+        if (number == in_line_number) be_in_line();
+        if (number == held_number) be_held();
         if (number == lost_number) {
             is_lost_ = true;
             throw error(errc::device_failed, "the device is lost");
@@ -79,8 +89,35 @@ private:
             std::this_thread::sleep_for(std::chrono::milliseconds(5));
         }
     }
+    static void be_in_line() {
+        static std::mutex line;
+        const std::lock_guard lock(line);
+        std::this_thread::sleep_for(std::chrono::milliseconds(1500));
+    }
+    // The end of a process that another one traces is seen by that one first: it traces until the file is gone.
+    void be_held() const {
+        const std::string held = file_.string() + ".held";
+        std::ofstream(held.c_str()) << "x";
+        std::array<int, 2> ends{};
+        if (::pipe2(ends.data(), O_CLOEXEC) != 0) throw error(errc::io_failed, "pipe2");
+        ::prctl(PR_SET_PTRACER, PR_SET_PTRACER_ANY);
+        const pid_t its = ::getpid();
+        if (::fork() == 0) {
+            const char answer = ::ptrace(PTRACE_SEIZE, its, nullptr, nullptr) == 0 ? 'y' : 'n';
+            if (::write(ends[1], &answer, 1) != 1 || answer != 'y') ::_exit(1);
+            ::syscall(SYS_close_range, 0, ~0U, 0);  // the worker's channel must end with the worker
+            for (int i = 0; i < 12'000 && ::access(held.c_str(), F_OK) == 0; ++i) ::usleep(10'000);
+            ::_exit(0);
+        }
+        ::close(ends[1]);
+        char answer = 'n';
+        const bool is_held = ::read(ends[0], &answer, 1) == 1 && answer == 'y';
+        ::close(ends[0]);
+        if (!is_held) throw error(errc::unsupported, "a process may not trace another one here");
+    }
 
     const std::filesystem::path file_;
+    const bool is_deadly_;
     const std::vector<nn::value_info> inputs_{
         {"x", io::dtype::f32, std::vector<nn::dimension>{{.length = {}, .name = "batch"}, {.length = 2, .name = ""}}}};
     std::vector<nn::value_info> outputs_ = inputs_;
@@ -99,7 +136,7 @@ public:
         std::ifstream(which.file) >> word;
         if (word == "crash") ::raise(SIGKILL);
         if (word == "refuse") throw file_error(which.file, 3, "word", "it is refused");
-        return std::make_shared<trouble_model>(which.file, word == "many");
+        return std::make_shared<trouble_model>(which.file, word);
     }
 
 private:
