@@ -2,7 +2,9 @@
 #include "session.hpp"
 
 #include <algorithm>
+#include <atomic>
 #include <memory>
+#include <mutex>
 #include <vector>
 
 #include "arguments.hpp"
@@ -28,7 +30,7 @@ public:
     sluice_session* get() const noexcept { return handle_; }
     const made_here& birth() const noexcept { return birth_; }
 
-    bool is_busy = false;  // read and written with the GIL only
+    std::atomic<bool> is_busy{false};
 
 private:
     sluice_session* const handle_;
@@ -39,13 +41,12 @@ private:
 class turn {
 public:
     explicit turn(session_handle& of) : of_(of) {
-        if (of.is_busy)
+        if (of.is_busy.exchange(true, std::memory_order_acquire))
             raise(PyExc_ValueError, "another thread is in this session: each session has one thread at a time");
-        of.is_busy = true;
     }
     turn(const turn&) = delete;
     turn& operator=(const turn&) = delete;
-    ~turn() { of_.is_busy = false; }
+    ~turn() { of_.is_busy.store(false, std::memory_order_release); }
 
 private:
     session_handle& of_;
@@ -148,7 +149,11 @@ public:
         check(sluice_session_reset(held->get()));
     }
     // A step of another thread that has begun ends as usual.
-    void close() { handle_.reset(); }
+    void close() {
+        std::shared_ptr<session_handle> last;  // it goes after the lock
+        const std::lock_guard lock(mutex_);
+        last = std::move(handle_);
+    }
 
     nb::object pairs() const {
         nb::dict made;
@@ -157,15 +162,20 @@ public:
         return made;
     }
     std::string text() const {
-        if (handle_ == nullptr) return "<sluice.Session that has ended>";
+        if (held() == nullptr) return "<sluice.Session that has ended>";
         return std::string("<sluice.Session on ") + what().device() + ", state " + names_of_state() + ">";
     }
 
 private:
     const network& what() const { return *nb::inst_ptr<network>(network_); }
     std::shared_ptr<session_handle> open() const {
-        if (handle_ == nullptr) raise(PyExc_ValueError, "the session has ended");
-        handle_->birth().require("this session");
+        std::shared_ptr<session_handle> its = held();
+        if (its == nullptr) raise(PyExc_ValueError, "the session has ended");
+        its->birth().require("this session");
+        return its;
+    }
+    std::shared_ptr<session_handle> held() const {
+        const std::lock_guard lock(mutex_);
         return handle_;
     }
     nb::object output(const session_handle& held, std::size_t index) const {
@@ -180,6 +190,7 @@ private:
     }
 
     const nb::object network_;
+    mutable std::mutex mutex_;                // of handle_, where Python has no lock of its own
     std::shared_ptr<session_handle> handle_;  // null: closed
     std::vector<std::size_t> takes_, gives_;  // of the network's inputs and outputs
     std::vector<std::string> state_inputs_, state_outputs_;

@@ -14,30 +14,37 @@ namespace sluice::serve {
 
 class budget_share {
 public:
-    explicit budget_share(std::shared_ptr<request_budget> of) noexcept : budget_(std::move(of)) {}
+    enum class lasts { for_a_request, between_requests };  // the latter: request_budget::take_kept
+
+    explicit budget_share(std::shared_ptr<request_budget> of, lasts how_long = lasts::for_a_request) noexcept
+        : budget_(std::move(of)), is_kept_(how_long == lasts::between_requests) {}
     budget_share(const budget_share&) = delete;  // the bytes count once
     budget_share& operator=(const budget_share&) = delete;
     ~budget_share() { give_all(); }
 
     // Has this many bytes from now on, more or fewer than before. False: others use the memory, and nothing changes.
     bool hold(std::size_t bytes) noexcept {
-        if (bytes > bytes_ && !budget_->take(bytes - bytes_)) return false;
-        if (bytes < bytes_) budget_->give(bytes_ - bytes);
+        if (bytes > bytes_ && !take(bytes - bytes_)) return false;
+        if (bytes < bytes_) give(bytes_ - bytes);
         bytes_ = bytes;
         return true;
     }
-    // The same for what exists already: where others use the memory too, it is in use beyond its limit, and no request
-    // gets more until it is not.
+    // For a request: the same for what exists already: where others use the memory too, it is in use beyond its limit,
+    // and no request gets more until it is not.
     void hold_existing(std::size_t bytes) noexcept {
         if (bytes > bytes_) budget_->take_existing(bytes - bytes_);
         if (bytes < bytes_) budget_->give(bytes_ - bytes);
         bytes_ = bytes;
     }
-    void give_all() noexcept { budget_->give(std::exchange(bytes_, 0)); }
+    void give_all() noexcept { give(std::exchange(bytes_, 0)); }
     std::size_t bytes() const noexcept { return bytes_; }
 
 private:
+    bool take(std::size_t bytes) noexcept { return is_kept_ ? budget_->take_kept(bytes) : budget_->take(bytes); }
+    void give(std::size_t bytes) noexcept { is_kept_ ? budget_->give_kept(bytes) : budget_->give(bytes); }
+
     const std::shared_ptr<request_budget> budget_;
+    const bool is_kept_;
     std::size_t bytes_ = 0;
 };
 

@@ -77,7 +77,9 @@ kept_state sequence_step::next_state(std::span<const tensor_view> outputs) const
 
 void sequence_step::answer(std::span<const tensor_view> outputs) noexcept {
     try {
-        sequences_->keep(*this, next_state(outputs));
+        kept_state next = next_state(outputs);
+        from_->make_answer(outputs);  // which may refuse: an output that JSON cannot say, a region that is too small
+        sequences_->keep(*this, std::move(next));
     } catch (const std::exception& failure) {
         return refuse(refusal_of(failure));
     }

@@ -81,7 +81,7 @@ private:
     struct sequence {
         sequence(const sequence_id& called, const std::shared_ptr<request_budget>& budget)
             : id(called), place{this}, at(place.begin()) {
-            if (budget) share.emplace(budget);
+            if (budget) share.emplace(budget, budget_share::lasts::between_requests);
         }
         sequence(const sequence&) = delete;  // the list of idle ones knows its address
         sequence& operator=(const sequence&) = delete;

@@ -127,6 +127,8 @@ TEST_F(session_batches, refuse_what_does_not_fit_and_leave_all_sessions_as_they_
     EXPECT_THAT(refusal(errc::invalid_argument, [&] { step(nullptr, right); }), HasSubstr("it is null"));
     EXPECT_THAT(refusal(errc::shape_mismatch, [&] { step(&b, {}); }), HasSubstr("a step takes 1 inputs"));
     EXPECT_THAT(refusal(errc::shape_mismatch, [&] { step(&b, pair); }), HasSubstr("another number of rows than 2"));
+    const std::array nowhere{input_view(io::dtype::i64, nullptr, std::array<std::size_t, 1>{1})};
+    EXPECT_THAT(refusal(errc::invalid_argument, [&] { step(&b, nowhere); }), HasSubstr("'place' has no memory"));
     expect_unchanged();
     for (int i = 0; i < 4; ++i) {
         EXPECT_THAT(refusal(errc::out_of_range, [&] { step(&b, refused); }), HasSubstr("index 4"));

@@ -138,6 +138,21 @@ TEST_F(http_sequences, refusals_say_why_and_leave_other_sequences_alone) {
     EXPECT_EQ(got["outputs"][0]["data"][0].get<float>(), 4 + bias);
 }
 
+TEST_F(http_sequences, a_step_whose_answer_cannot_be_written_leaves_the_state_as_it_was) {
+    const memory_server server;
+    raw_client client(server.front.port());
+    const json begins{{"sequence_id", 1}, {"sequence_start", true}};
+    EXPECT_EQ(ask(client, body_of(begins, 2e38F)).status, 200);
+    json both = body_of({{"sequence_id", 1}}, 3.4e38F);  // y is twice a state of 2.2e38
+    expect_refused(client, both, 400, "binary data");
+    both["parameters"]["sequence_end"] = true;
+    expect_refused(client, both, 400, "binary data");
+    json asks_for_state = body_of({{"sequence_id", 1}}, 0);
+    asks_for_state["outputs"] = {{{"name", "state_out"}}};
+    const json got = json::parse(ask(client, asks_for_state).body);
+    EXPECT_EQ(got["outputs"][0]["data"][0].get<float>(), 0.5e38F);
+}
+
 TEST_F(http_sequences, a_client_that_dies_leaves_its_sequence_to_the_idle_limit) {
     const memory_server server(R"({"sequence_idle_ms": 50})");
     raw_client(server.front.port())

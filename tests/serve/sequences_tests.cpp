@@ -195,7 +195,7 @@ TEST(sequences, those_without_a_step_for_too_long_end_by_themselves) {
 }
 
 TEST(sequences, states_count_for_the_memory_of_requests) {
-    const auto budget = std::make_shared<request_budget>(20'000);
+    const auto budget = std::make_shared<request_budget>(40'000);
     const auto model = serve(std::make_shared<summing_model>());
     const floats rows(1000);
     EXPECT_EQ(ask(*model, step(number(1), rows, true, false, budget)).size(), rows.size());
@@ -208,6 +208,7 @@ TEST(sequences, states_count_for_the_memory_of_requests) {
     EXPECT_THAT(why_not(*model, step(number(4), rows, true, false, budget), refusal_kind::unavailable),
                 HasSubstr("memory for requests is in use"));
     EXPECT_EQ(budget->bytes(), 3 * one);
+    EXPECT_TRUE(budget->has_room(20'000));  // the other half is for requests
     ask(*model, step(number(1), rows, false, true, budget));
     EXPECT_EQ(budget->bytes(), 2 * one);
     EXPECT_EQ(ask(*model, step(number(4), rows, true, true, budget)).size(), rows.size());

@@ -26,6 +26,9 @@ public:
 
     virtual ~infer_call() = default;
 
+    // Of a step of a sequence, before answer() with the same outputs, while a refusal still leaves the sequence as it
+    // was: what can fail of the answer is to be done here. Throws what refuse() then says.
+    virtual void make_answer(std::span<const tensor_view>) {}
     // One of the two is called, once, on the thread that has taken the batch. `outputs` are in the model's order and
     // valid during the call. Neither may call the model.
     virtual void answer(std::span<const tensor_view> outputs) noexcept = 0;

@@ -33,6 +33,18 @@ public:
         const std::size_t used = bytes_;
         return used <= most_bytes_ && bytes <= most_bytes_ - used;
     }
+    // As take() and give(), of what stays between requests, such as the state of a sequence: together at most half of
+    // the memory, so that requests have room beside it. Cost O(1).
+    bool take_kept(std::size_t bytes) noexcept {
+        if (bytes > most_bytes_ / 2) return false;
+        if (kept_bytes_.fetch_add(bytes) + bytes <= most_bytes_ / 2 && take(bytes)) return true;
+        kept_bytes_ -= bytes;
+        return false;
+    }
+    void give_kept(std::size_t bytes) noexcept {
+        kept_bytes_ -= bytes;
+        give(bytes);
+    }
     void give(std::size_t bytes) noexcept { bytes_ -= bytes; }       // gives back what was taken; costs O(1)
     std::size_t bytes() const noexcept { return bytes_; }            // the bytes that are in use now
     std::size_t most_bytes() const noexcept { return most_bytes_; }  // the bytes that may be in use
@@ -51,6 +63,7 @@ public:
 private:
     const std::size_t most_bytes_;
     std::atomic<std::size_t> bytes_{0};
+    std::atomic<std::size_t> kept_bytes_{0};  // of these
     std::atomic<std::size_t> loads_{0};
 };
 

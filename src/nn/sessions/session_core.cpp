@@ -34,7 +34,8 @@ void host_value::copy(const view_form& form, const std::byte* from) {
 }
 
 shaped_run::shaped_run(network of) : of_(std::move(of)) {
-    is_shaped_by_numbers_ = of_.inside().front() != nullptr;
+    is_shaped_by_numbers_ = of_.inside().front() != nullptr ||
+                            has_step(of_.inside().body(), [](const step& each) { return each.what->is_random; });
     for (std::size_t i = 0; i < of_.inputs().size(); ++i) is_shaped_by_numbers_ |= of_.is_host_input(i);
 }
 
@@ -146,12 +147,17 @@ void session_core::forget(state_value& which) const noexcept {
     which.elsewhere = {};
 }
 
-void session_core::require_count(std::span<const input_view> inputs) const {
-    if (inputs.size() == step_inputs_.size()) return;
-    std::string names;
-    for (const value_info& each : step_inputs_) names += (names.empty() ? "" : ", ") + in_quotes(each.name);
-    refuse_step(errc::shape_mismatch, "a step takes " + std::to_string(step_inputs_.size()) + " inputs (" + names +
-                                          "), and is given " + std::to_string(inputs.size()));
+void session_core::require_inputs(std::span<const input_view> inputs) const {
+    if (inputs.size() != step_inputs_.size()) {
+        std::string names;
+        for (const value_info& each : step_inputs_) names += (names.empty() ? "" : ", ") + in_quotes(each.name);
+        refuse_step(errc::shape_mismatch, "a step takes " + std::to_string(step_inputs_.size()) + " inputs (" + names +
+                                              "), and is given " + std::to_string(inputs.size()));
+    }
+    for (std::size_t i = 0; i < inputs.size(); ++i)
+        if (inputs[i].data() == nullptr && inputs[i].form().size_bytes() != 0)
+            refuse_step(errc::invalid_argument,
+                        "the view of input " + in_quotes(step_inputs_[i].name) + " has no memory");
 }
 
 // Gives the states a shape that have none: the lengths are those of the inputs with the same names.
@@ -174,7 +180,7 @@ void session_core::open(std::span<const input_view> inputs) {
 }
 
 std::span<const input_view> session_core::begin_step(std::span<const input_view> inputs) {
-    require_count(inputs);
+    require_inputs(inputs);
     open(inputs);
     given_.clear();
     std::size_t next = 0;
@@ -215,7 +221,7 @@ void session_core::step(std::span<const input_view> inputs) {
 }
 
 void session_core::step_on_device(std::span<const input_view> inputs) {
-    require_count(inputs);
+    require_inputs(inputs);
     open(inputs);
     std::vector<any_tensor*> states;
     for (state_value& each : states_) states.push_back(&each.elsewhere);

@@ -122,7 +122,7 @@ private:
     }
     void forget(state_value& which) const noexcept;
     void open(std::span<const input_view> inputs);
-    void require_count(std::span<const input_view> inputs) const;
+    void require_inputs(std::span<const input_view> inputs) const;
     void step_on_device(std::span<const input_view> inputs);
     const value_info& info_of(const state_value& which) const { return of_.inputs()[which.input]; }
 

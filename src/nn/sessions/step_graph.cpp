@@ -114,8 +114,8 @@ void step_graph::run(std::span<const input_view> inputs, std::span<any_tensor* c
             feeds.reserve(blocks_.size());
             for (const storage_ref& each : blocks_) feeds.push_back({.memory = each});
             landed_.block = {};
+            is_launched = true;  // submit() may fail after the launch
             landed_.block = core_->submit(context, feeds, record_).outputs[0];
-            is_launched = true;
             core_->forget_outputs();
         });
     });

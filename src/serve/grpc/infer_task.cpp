@@ -168,15 +168,18 @@ void infer_task::submit(const std::shared_ptr<infer_task>& self, lent_thread& th
     }
 }
 
+void infer_task::make_answer(std::span<const tensor_view> outputs) {
+    made_ = write_infer_answer(*model_, head_.id, request_, outputs, is_streamed_);
+}
+
 void infer_task::answer(std::span<const tensor_view> outputs) noexcept {
-    grpc::Slice made;
     try {
-        made = write_infer_answer(*model_, head_.id, request_, outputs, is_streamed_);
+        if (!made_) make_answer(outputs);
     } catch (const std::exception& failure) {
         const refusal why = refusal_of(failure);
         return end(status_of(why), {}, &why);
     }
-    end(grpc::Status::OK, std::move(made), nullptr);
+    end(grpc::Status::OK, *std::exchange(made_, std::nullopt), nullptr);
 }
 
 void infer_task::refuse(const refusal& why) noexcept {

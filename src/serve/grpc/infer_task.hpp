@@ -40,6 +40,7 @@ public:
     // It is in a queue, or refused: not where its message is still being unpacked. On any thread.
     bool has_begun() const noexcept { return has_begun_; }
 
+    void make_answer(std::span<const tensor_view> outputs) final;
     void answer(std::span<const tensor_view> outputs) noexcept final;
     void refuse(const refusal& why) noexcept final;
     bool is_wanted() const noexcept final { return !has_left() && !is_over(); }
@@ -83,6 +84,7 @@ private:
     std::atomic<bool> has_begun_{false};
     infer_head head_;
     infer_message request_;
+    std::optional<grpc::Slice> made_;  // the answer
     std::shared_ptr<served_model> model_;
 };
 

@@ -520,19 +520,26 @@ void connection::handle_listing() {
     });
 }
 
-void connection::answer(std::span<const tensor_view> outputs) noexcept {
-    reply made;
-    try {
-        made.body = std::move(spare_);
-        made.json_bytes = write_infer_answer(made.body, *model_, request_, outputs);
-        if (made.json_bytes) made.content_type = "application/octet-stream";
-    } catch (const std::exception& failure) {
-        made = reply_of_failure(failure);
-    }
-    deliver(std::move(made));
+void connection::make_answer(std::span<const tensor_view> outputs) {
+    reply& made = made_.emplace();
+    made.body = std::move(spare_);
+    made.json_bytes = write_infer_answer(made.body, *model_, request_, outputs);
+    if (made.json_bytes) made.content_type = "application/octet-stream";
 }
 
-void connection::refuse(const refusal& why) noexcept { deliver(reply_of_failure(why)); }
+void connection::answer(std::span<const tensor_view> outputs) noexcept {
+    try {
+        if (!made_) make_answer(outputs);
+    } catch (const std::exception& failure) {
+        made_ = reply_of_failure(failure);
+    }
+    deliver(*std::exchange(made_, std::nullopt));
+}
+
+void connection::refuse(const refusal& why) noexcept {
+    made_.reset();
+    deliver(reply_of_failure(why));
+}
 
 // On any thread. On the loop's, nothing but the sending happens here: the model that calls must not be called.
 void connection::deliver(reply made) noexcept {

@@ -63,6 +63,7 @@ public:
     hand_over<connection>::link& answered() noexcept { return answered_; }
     void send_answer() noexcept;
 
+    void make_answer(std::span<const tensor_view> outputs) override;
     void answer(std::span<const tensor_view> outputs) noexcept override;
     void refuse(const refusal& why) noexcept override;
     bool is_wanted() const noexcept override { return !has_left_; }
@@ -126,6 +127,7 @@ private:
     route route_;
     std::shared_ptr<served_model> model_;  // of the request that is computed
     reply reply_;
+    std::optional<reply> made_;  // of a step of a sequence, before its answer
     std::string head_;
     std::string spare_;  // the last body's memory, for the next one
     std::shared_ptr<connection_limits::place> place_;
