@@ -7,6 +7,7 @@
 #include <thread>
 #include <utility>
 
+#include "base/guards_aside.hpp"
 #include "cpu/cpu_mark.hpp"
 #include "cpu/current_core.hpp"
 #include "runtime/helping.hpp"
@@ -272,6 +273,7 @@ void cpu_stream::run(ticket upto) {
 // Runs the stream on the calling thread, unless another thread runs it or it is parked.
 bool cpu_stream::run_here(ticket upto) {
     if (!workers_.take(place_)) return false;
+    const detail::guards_aside aside;
     const worker_pool::helper helper(workers_);
     run(upto);
     return true;

@@ -3,6 +3,7 @@
 
 #include <cstring>
 
+#include "base/guards_aside.hpp"
 #include "runtime/kernel_call.hpp"
 #include "sim/graph_walk.hpp"
 #include "sim/sim_machine.hpp"
@@ -242,6 +243,7 @@ nanoseconds sim_stream::run_first() {
 // As on a CPU: a command that depends on a failed command is not run, and only calls and kernels that check their
 // bounds can fail themselves.
 void sim_stream::perform(record& command) {
+    const sluice::detail::guards_aside aside;  // of the thread that drives the simulation
     if (!command.outcome) return perform_body(command);
     const bool may_fail = command.what == kind::library_call || command.what == kind::host_call ||
                           command.launch_may_fail || (command.what == kind::graph && command.graph->list->may_fail);

@@ -7,6 +7,8 @@
 #include <stdexcept>
 #include <thread>
 
+#include "base/guards_aside.hpp"
+
 namespace sluice::run_guard_tests {
 namespace {
 
@@ -51,6 +53,19 @@ TEST(run_guard, that_has_gone_is_not_asked_and_other_threads_have_their_own) {
         while (run_guard::clock::now() < begin + 3 * run_guard::look_time) run_guard::check();
     }).join();
     std::this_thread::sleep_for(2 * run_guard::look_time);
+    EXPECT_THROW(run_guard::check(), over);
+}
+
+TEST(run_guard, that_is_set_aside_is_not_asked_and_one_made_meanwhile_is) {
+    const run_guard guard([] { throw over(); });
+    std::this_thread::sleep_for(2 * run_guard::look_time);
+    {
+        const detail::guards_aside aside;
+        run_guard::check();
+        const run_guard inner([] { throw std::logic_error("inner"); });
+        std::this_thread::sleep_for(2 * run_guard::look_time);
+        EXPECT_THROW(run_guard::check(), std::logic_error);
+    }
     EXPECT_THROW(run_guard::check(), over);
 }
 

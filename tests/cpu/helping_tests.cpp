@@ -7,9 +7,12 @@
 #include <chrono>
 #include <stdexcept>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "sluice/base/error.hpp"
+#include "sluice/base/run_guard.hpp"
+#include "sluice/graph/executable_graph.hpp"
 #include "sluice/op/and_then.hpp"
 #include "sluice/op/value.hpp"
 #include "sluice/op/with_context.hpp"
@@ -108,6 +111,18 @@ TEST_F(helping, an_exception_of_a_call_that_a_waiter_runs_reaches_it) {
     const test_support::gate held(*busy);
     EXPECT_THROW(sync_on(host_call([] { throw std::runtime_error("mine"); }), *mine), std::runtime_error);
     EXPECT_EQ(sync_on(thread_of_call(), *mine), std::this_thread::get_id());
+}
+
+// Neither a list that cannot fail nor one of another thread can take what a guard throws.
+TEST_F(helping, a_waiter_does_not_ask_its_guards_about_what_it_runs) {
+    const stream_lease busy = make(), mine = make();
+    const auto copies = compile(on, [](tensor<float> x) { return download(std::move(x)); }, host_input<float>({4}));
+    const std::vector<float> x{1, 2, 3, 4};
+    const test_support::gate held(*busy);
+    const run_guard guard([] { throw std::runtime_error("over"); });
+    std::this_thread::sleep_for(2 * run_guard::look_time);
+    EXPECT_EQ(sync_on(copies(x), *mine), x);
+    EXPECT_THROW(run_guard::check(), std::runtime_error);  // it is there again
 }
 
 TEST_F(helping, many_threads_may_wait_for_one_stream) {

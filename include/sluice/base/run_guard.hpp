@@ -6,7 +6,7 @@
 //
 // While it exists, what this thread runs asks it between steps: between the nodes of a network that it submits or
 // computes at once, and between the rounds of Loop and Scan. A step that has begun is not ended: one kernel runs to its
-// end.
+// end; nor are commands of a stream that this thread runs while it waits for them.
 //
 // Thread safety: it belongs to the thread that made it.
 #pragma once
@@ -15,6 +15,10 @@
 #include <functional>
 
 namespace sluice {
+
+namespace detail {
+class guards_aside;
+}
 
 class run_guard {
 public:
@@ -36,6 +40,7 @@ public:
     }
 
 private:
+    friend class detail::guards_aside;
     static void check_all();
 
     static thread_local run_guard* innermost_;
