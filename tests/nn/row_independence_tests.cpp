@@ -361,6 +361,30 @@ TEST(row_independence, slices_splits_paddings_and_repeats_are_followed_by_their_
     expect_proven({{input("x", {n(), of(4), of(4)})}, {op("Trilu", {"x"}, {"y"})}});
 }
 
+TEST(row_independence, splits_into_lengths_that_are_computed_from_shapes_are_followed) {
+    const auto halves = [](dimension width, std::vector<std::string> outputs) {
+        const attributes of_width{{"start", std::int64_t{1}}}, first{{"axis", std::int64_t{0}}};
+        return parts{{input("x", {n(), std::move(width)})},
+                     {op("Shape", {"x"}, {"width"}, of_width), op("Div", {"width", "two"}, {"half"}),
+                      op("Sub", {"width", "half"}, {"rest"}), op("Concat", {"half", "rest"}, {"lengths"}, first),
+                      op("Split", {"x", "lengths"}, outputs, {{"axis", std::int64_t{1}}})},
+                     {{"two", integers({2})}},
+                     outputs};
+    };
+    expect_proven(halves(of(8), {"y", "z"}));
+    expect_proven(halves(s(), {"y", "z"}));  // whatever the length is
+    // As many elements as there are rows, and the four after them.
+    const auto after_rows = [](std::vector<std::string> outputs) {
+        const attributes of_rows{{"end", std::int64_t{1}}}, first{{"axis", std::int64_t{0}}};
+        return parts{{input("x", {n(), of(12)})},
+                     {op("Shape", {"x"}, {"n"}, of_rows), op("Concat", {"n", "four"}, {"lengths"}, first),
+                      op("Split", {"x", "lengths"}, std::move(outputs), {{"axis", std::int64_t{1}}})},
+                     {{"four", integers({4})}}};
+    };
+    expect_mixed(after_rows({"y", "z"}), "Split", "as many elements as there are rows");
+    expect_mixed(after_rows({"", "y"}), "Split", "as many elements as there are rows");
+}
+
 // --- indices ------------------------------------------------------------------------------------------------------
 
 TEST(row_independence, indices_select_for_their_row) {

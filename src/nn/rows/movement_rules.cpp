@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Operators that move elements.
+#include <algorithm>
 #include <limits>
 #include <numeric>
 
@@ -98,12 +99,17 @@ void split(rule_call& in) {
     const amounts& from = in.shape(0);
     const std::size_t axis = in.axis_of(in.integer("axis", 0), from.size());
     require_other_axis(in.axis(0), axis, "splits");
-    std::optional<std::vector<std::int64_t>> lengths = in.list("split");
-    if (in.has_input(1)) lengths = in.integers(1);
+    std::optional<amounts> lengths;
+    if (const auto list = in.list("split")) lengths.emplace(list->begin(), list->end());
+    if (in.has_input(1)) lengths = in.numbers(1);
+    // Also of an output that is not wanted: those after it begin where it ends.
+    const auto depends = [](const amount& each) { return each.depends_on_rows(); };
+    if (lengths && std::ranges::any_of(*lengths, depends))
+        throw cannot_follow{"takes as many elements as there are rows"};
     for (std::size_t o = 0; o < in.output_count(); ++o) {
         open_shape to = open(from);
         to[axis].reset();
-        if (lengths && o < lengths->size()) to[axis] = amount((*lengths)[o]);
+        if (lengths && o < lengths->size()) to[axis] = (*lengths)[o];
         in.give(o, std::move(to), in.axis(0));
     }
 }
