@@ -87,13 +87,22 @@ struct integer_convolution_element {
         const std::size_t size = of.grid.output_size();
         for (std::size_t plane = first / size, end = last / size; plane < end;) {
             const std::size_t count = std::min(end - plane, of.filters - plane % of.filters);
-            if (!multiply_planes(plane, count))
+            if (!try_multiply_planes(plane, count))
                 for (std::size_t i = plane * size; i < (plane + count) * size; ++i) (*this)(i);
             plane += count;
         }
     }
 
 private:
+    // False too where there is no memory for it: the command cannot fail, and the slow way gives the same sums.
+    bool try_multiply_planes(std::size_t plane, std::size_t count) const noexcept {
+        try {
+            return multiply_planes(plane, count);
+        } catch (...) {
+            return false;
+        }
+    }
+
     // Some planes of one group of one image, a few lines of the output at a time. False where bytes are not multiplied
     // fast.
     bool multiply_planes(std::size_t plane, std::size_t count) const {

@@ -100,10 +100,18 @@ struct integer_product {
         for (std::size_t row = first / of.columns, end = last / of.columns; row < end;) {
             const std::size_t in_matrix = row % of.rows;
             const std::size_t count = std::min({end - row, of.rows - in_matrix, most_rows});
-            if (!multiply_rows(row / of.rows, in_matrix, count)) {
+            if (!try_multiply_rows(row / of.rows, in_matrix, count)) {
                 for (std::size_t i = row * of.columns; i < (row + count) * of.columns; ++i) (*this)(i);
             }
             row += count;
+        }
+    }
+    // False too where there is no memory for it: the command cannot fail, and the slow way gives the same sums.
+    bool try_multiply_rows(std::size_t number, std::size_t row, std::size_t count) const noexcept {
+        try {
+            return multiply_rows(number, row, count);
+        } catch (...) {
+            return false;
         }
     }
     bool multiply_rows(std::size_t number, std::size_t row, std::size_t count) const {
