@@ -8,6 +8,7 @@
 
 #include <cstddef>
 #include <functional>
+#include <stdexcept>
 #include <utility>
 #include <vector>
 
@@ -31,7 +32,9 @@ public:
     explicit left_kernel(std::function<bool(std::size_t)> is_constant) : is_constant_(std::move(is_constant)) {}
 
     bool is_constant(std::size_t read) const { return is_constant_(read); }
+    // Once: a call of several kernels is none that leaves one. Throws std::logic_error.
     void keep(CUfunc_st* kernel, const launch_command& command) {
+        if (kernel_ != nullptr) throw std::logic_error("a library call leaves several kernels");
         const auto* const begin = static_cast<const std::byte*>(command.closure);
         closure_.assign(begin, begin + command.closure_bytes);
         kernel_ = kernel;
