@@ -70,16 +70,19 @@ std::vector<nn::any_tensor> submit(const loaded_network& network, execution_cont
 
 }  // namespace
 
-std::vector<nn::any_tensor> submit_on_device(const loaded_network& network, std::vector<nn::any_tensor> inputs,
-                                             sluice_release release, void* context) {
-    execution_context submitting(*network.of_device_inputs);
+std::unique_ptr<sluice_result> submit_on_device(const std::shared_ptr<const loaded_network>& network,
+                                                std::vector<nn::any_tensor> inputs, sluice_release release,
+                                                void* context) {
+    auto made = std::make_unique<sluice_result>(std::vector<nn::any_tensor>());
+    execution_context submitting(*network->of_device_inputs);
     try {
-        std::vector<nn::any_tensor> outputs = submit(network, submitting, std::move(inputs));
+        made->take_device_outputs(network, submit(*network, submitting, std::move(inputs)));
+        // Last: once it has begun, the run has not failed.
         if (release != nullptr) {
             auto notice = std::make_unique<release_notice>(submitting.submission(), release, context);
             notice.release()->start();  // it destroys itself
         }
-        return outputs;
+        return made;
     } catch (...) {
         submitting.submission()->await_completion({});  // a part of it may use the inputs
         throw;
@@ -127,10 +130,7 @@ sluice_status sluice_network_forward(const sluice_network* network, const sluice
             if (release != nullptr) release(context);
             return;
         }
-        auto made = std::make_unique<sluice_result>(std::vector<nn::any_tensor>());
-        auto given = inputs_from(*what, inputs, count, here);
-        made->take_device_outputs(what, submit_on_device(*what, std::move(given), release, context));
-        *result = made.release();
+        *result = submit_on_device(what, inputs_from(*what, inputs, count, here), release, context).release();
     });
 }
 

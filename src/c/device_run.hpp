@@ -11,9 +11,10 @@
 namespace sluice::c {
 
 // Submits; does not wait for the device. The outputs are in its memory, and no other tensor has theirs. `release` is
-// called as sluice_network_forward says.
-std::vector<nn::any_tensor> submit_on_device(const loaded_network& network, std::vector<nn::any_tensor> inputs,
-                                             sluice_release release, void* context);
+// called as sluice_network_forward says: not if this throws.
+std::unique_ptr<sluice_result> submit_on_device(const std::shared_ptr<const loaded_network>& network,
+                                                std::vector<nn::any_tensor> inputs, sluice_release release,
+                                                void* context);
 
 // The memory of outputs on a GPU, and the streams that it was lent to. Dropped, it comes back after their work.
 // Thread safety: all members may be called on any thread.
