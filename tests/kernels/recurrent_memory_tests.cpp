@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <cstdint>
 #include <iterator>
 #include <random>
 #include <vector>
@@ -73,6 +74,39 @@ TEST(recurrent_memory, nothing_is_written_outside) {
                      << form.steps << " steps, " << form.batch << " sequences, " << form.hidden << " units");
         expect_no_write_outside(form, any(0, 1) == 1);
         if (::testing::Test::HasFailure()) return;
+    }
+}
+
+// Also the room where states are quantized: no thread takes memory at a step, where nobody can be told that there is
+// none.
+TEST(recurrent_memory, weights_of_8_bits_have_room_for_states) {
+    for (const std::size_t directions : {1, 2}) {
+        for (const std::size_t batch : {1, 47, 48, 49, 100}) {
+            for (const std::size_t hidden : {7, 130}) {
+                SCOPED_TRACE(::testing::Message() << batch << " sequences, " << hidden << " units");
+                const recurrent_form form{recurrent_kind::lstm, directions, 3, batch, 5, hidden};
+                const std::size_t columns = directions * 4 * hidden, states = directions * batch * hidden;
+                const std::vector<std::byte> image = recurrent_integer_image(
+                    form,
+                    {std::vector<std::int8_t>(columns * form.inputs, 3), std::vector<std::int8_t>(columns * hidden, -2),
+                     std::vector<float>(columns, 0.01f), std::vector<float>(columns, 0.01f), nullptr, nullptr});
+                const std::vector<float> x(form.steps * batch * form.inputs, 0.5f);
+                const std::size_t floats = recurrent_scratch_floats(form, recurrent_image::integers);
+                guarded_memory scratch(floats), y(form.steps * states);
+                recurrent_call call{};
+                call.form = form;
+                call.integers = image.data();
+                call.x = x.data();
+                call.y = y.data();
+                call.scratch = scratch.data();
+                call.x_strides = {batch * form.inputs, 0, form.inputs};
+                call.y_strides = {states, batch * hidden, hidden};
+                call.state_strides = {0, batch * hidden, hidden};
+                recurrent_on_cpu(call);
+                EXPECT_TRUE(scratch.is_whole());
+                EXPECT_TRUE(y.is_whole());
+            }
+        }
     }
 }
 

@@ -78,6 +78,14 @@ sluice::detail::team_wakes wakes_of(const recurrent_call& call) {
                                           : sluice::detail::team_wakes::always;
 }
 
+// Of all blocks. The rooms of the parts come after it, at a line of the cache.
+std::size_t floats_of_blocks(const recurrent_form& form, const recurrent_division& how) {
+    constexpr std::size_t floats_of_line = 16;
+    const std::size_t blocks = form.directions * (how.by_sequences ? how.parts : 1);
+    const std::size_t floats = blocks * recurrent_block::scratch_floats(form, how.sequences);
+    return (floats + floats_of_line - 1) / floats_of_line * floats_of_line;
+}
+
 // The weights are packed first: a part is a panel of units of a direction.
 class packed_first : public sluice::detail::phased_work {
 public:
@@ -105,15 +113,22 @@ protected:
         for (std::size_t i = range.first; i < range.last; ++i)
             pack_units(call_.form, call_.weights, i / panels(), i % panels(), call_.scratch);
     }
-    recurrent_block block(std::size_t direction, std::size_t first, std::size_t sequences,
-                          std::size_t place) const noexcept {
-        return {call_, image_, of_x_, direction, first, sequences, scratch_ + place * of_block_};
+    // Of a part that computes.
+    recurrent_block block(std::size_t direction, std::size_t first, std::size_t sequences, std::size_t place,
+                          std::size_t part) const noexcept {
+        return {call_, image_, of_x_, direction, first, sequences, scratch_ + place * of_block_, room(part)};
     }
 
     const recurrent_call& call_;
     const recurrent_division how_;
 
 private:
+    std::byte* room(std::size_t part) const noexcept {
+        if (call_.integers == nullptr) return nullptr;
+        return reinterpret_cast<std::byte*>(scratch_ + floats_of_blocks(call_.form, how_)) +
+               part * recurrent_block::room_bytes(call_.form, how_.sequences);
+    }
+
     const std::size_t of_block_;
     const float* const image_;
     float* const scratch_;
@@ -132,7 +147,7 @@ public:
     void run(std::size_t phase, std::size_t part) const noexcept override {
         if (phase == 0) return pack(part);
         const auto range = range_of_part(call_.form.batch, how_.parts, part % how_.parts);
-        const recurrent_block some = block(part / how_.parts, range.first, range.last - range.first, part);
+        const recurrent_block some = block(part / how_.parts, range.first, range.last - range.first, part, part);
         const std::size_t at_once = recurrent_block::steps_at_once(call_.form, range.last - range.first);
         const panel_range all{0, panels()};
         for (std::size_t t = 0; t < call_.form.steps; ++t) {
@@ -169,10 +184,10 @@ public:
     void run(std::size_t phase, std::size_t part) const noexcept override {
         if (phase == 0) return pack(part);
         const std::size_t first = (phase - 1) / of_steps_ * at_once_, within = (phase - 1) % of_steps_;
-        if (within == 0) return whole(part).gather(first);
+        if (within == 0) return whole(part, part).gather(first);
         const auto range = range_of_part(panels(), how_.parts, part % how_.parts);
         const panel_range units{range.first, range.last};
-        const recurrent_block of = whole(part / how_.parts);
+        const recurrent_block of = whole(part / how_.parts, part);
         if (within == 1) return of.multiply_inputs(first, units);
         const std::size_t step = first + (within - 2) / of_step_;
         if ((within - 2) % of_step_ == 0) return of.step(step, units);
@@ -180,8 +195,8 @@ public:
     }
 
 private:
-    recurrent_block whole(std::size_t direction) const noexcept {
-        return block(direction, 0, call_.form.batch, direction);
+    recurrent_block whole(std::size_t direction, std::size_t part) const noexcept {
+        return block(direction, 0, call_.form.batch, direction, part);
     }
 
     const std::size_t at_once_, of_step_, of_steps_;
@@ -191,8 +206,10 @@ private:
 
 std::size_t recurrent_scratch_floats(const recurrent_form& form, recurrent_image image) noexcept {
     const recurrent_division how = division_of(form, image == recurrent_image::integers);
-    const std::size_t blocks = form.directions * (how.by_sequences ? how.parts : 1);
-    return blocks * recurrent_block::scratch_floats(form, how.sequences) +
+    const std::size_t rooms = image == recurrent_image::integers
+                                  ? form.directions * how.parts * recurrent_block::room_bytes(form, how.sequences)
+                                  : 0;
+    return floats_of_blocks(form, how) + rooms / sizeof(float) +
            (image == recurrent_image::none ? recurrent_image_floats(form) : 0);
 }
 

@@ -98,6 +98,10 @@ std::size_t recurrent_block::scratch_floats(const recurrent_form& form, std::siz
            sequences * (cpu_stride(recurrent_layout(form).gates_of_state * units) + 6 * state) + 4 * units;
 }
 
+std::size_t recurrent_block::room_bytes(const recurrent_form& form, std::size_t sequences) noexcept {
+    return aligned_bytes(std::min(sequences, rounded_block) * bytes_of_row(form.hidden));
+}
+
 row_quantity quantity_of_inputs(const recurrent_call& call) noexcept {
     number_range range;
     integer_kernel().widen(range, call.x, longest_of(call) * call.form.batch * call.form.inputs);
@@ -116,7 +120,7 @@ const float* peepholes_of(const recurrent_call& call, const float* image, const 
 
 recurrent_block::recurrent_block(const recurrent_call& call, const float* image, row_quantity of_x,
                                  std::size_t direction, std::size_t first_sequence, std::size_t sequences,
-                                 float* scratch) noexcept
+                                 float* scratch, std::byte* room) noexcept
     : call_(call),
       layout_(call.form),
       image_(image != nullptr ? image + direction * layout_.floats : nullptr),
@@ -133,7 +137,8 @@ recurrent_block::recurrent_block(const recurrent_call& call, const float* image,
       units_(padded_units(call.form)),
       state_(cpu_stride(call.form.hidden)),
       input_products_(cpu_stride(gates_ * units_)),
-      state_products_(cpu_stride(layout_.gates_of_state * units_)) {
+      state_products_(cpu_stride(layout_.gates_of_state * units_)),
+      room_(room) {
     const auto take = [&](std::size_t count) {
         float* const taken = scratch;
         scratch += count;
@@ -174,18 +179,21 @@ void recurrent_block::quantize_inputs(std::size_t first) const noexcept {
     }
 }
 
-row_quantity recurrent_block::quantize_states(std::size_t step, std::byte* to) const noexcept {
-    const std::size_t hidden = call_.form.hidden, row_bytes = bytes_of_row(hidden);
-    const auto counts = [&](std::size_t s) { return step == 0 || !turn_of(s, step - 1).is_over; };
+row_quantity recurrent_block::quantity_of_states(std::size_t step) const noexcept {
     number_range range;
     for (std::size_t s = 0; s < sequences_; ++s)
-        if (counts(s)) integer_kernel().widen(range, h_before(step) + s * state_, hidden);
-    const row_quantity made = quantity_of(range);
-    for (std::size_t s = 0; s < sequences_; ++s, to += row_bytes) {
+        if (has_state(s, step)) integer_kernel().widen(range, h_before(step) + s * state_, call_.form.hidden);
+    return quantity_of(range);
+}
+
+void recurrent_block::quantize_states(std::size_t step, row_quantity by, std::size_t first,
+                                      std::size_t count) const noexcept {
+    const std::size_t hidden = call_.form.hidden, row_bytes = bytes_of_row(hidden);
+    std::byte* to = room_;
+    for (std::size_t s = first; s < first + count; ++s, to += row_bytes) {
         std::memset(to, 0, row_bytes);
-        if (counts(s)) integer_kernel().quantize(h_before(step) + s * state_, hidden, made, to);
+        if (has_state(s, step)) integer_kernel().quantize(h_before(step) + s * state_, hidden, by, to);
     }
-    return made;
 }
 
 void recurrent_block::gather(std::size_t first) const noexcept {
@@ -261,18 +269,20 @@ void recurrent_block::multiply_state(const float* x, bool is_zero, const float* 
 // Every part of a step quantizes all states: that is little next to the product.
 void recurrent_block::multiply_integer_state(std::size_t step, const panel_range& of) const noexcept {
     const recurrent_integer_layout layout(call_.form);
-    thread_local aligned_memory states;
-    states.grow(sequences_ * bytes_of_row(call_.form.hidden));
-    const row_quantity quantity = quantize_states(step, states.data());
-    multiply_integers({.rows = states.data(),
-                       .inner = call_.form.hidden,
-                       .count = sequences_,
-                       .quantity = quantity,
-                       .layer = integers_ + layout.state,
-                       .places = layout.of_state,
-                       .panels = {of.first * gates_, of.last * gates_},
-                       .out = of_state_,
-                       .out_stride = state_products_});
+    const row_quantity quantity = quantity_of_states(step);
+    for (std::size_t first = 0; first < sequences_; first += rounded_block) {
+        const std::size_t count = std::min(rounded_block, sequences_ - first);
+        quantize_states(step, quantity, first, count);
+        multiply_integers({.rows = room_,
+                           .inner = call_.form.hidden,
+                           .count = count,
+                           .quantity = quantity,
+                           .layer = integers_ + layout.state,
+                           .places = layout.of_state,
+                           .panels = {of.first * gates_, of.last * gates_},
+                           .out = of_state_ + first * state_products_,
+                           .out_stride = state_products_});
+    }
 }
 
 unit_row recurrent_block::row_of(std::size_t s, std::size_t step, const panel_range& of) const noexcept {
