@@ -63,6 +63,11 @@ void sequence_step::make_zeros() {
     }
 }
 
+void sequence_step::drop_zeros() noexcept {
+    zeros_.clear();
+    share_.reset();
+}
+
 kept_state sequence_step::next_state(std::span<const tensor_view> outputs) const {
     kept_state made{.like = state_infos(model_), .values = {}};
     for (const auto& [input, output] : model_.state().all) {
@@ -83,8 +88,7 @@ void sequence_step::answer(std::span<const tensor_view> outputs) noexcept {
     } catch (const std::exception& failure) {
         return refuse(refusal_of(failure));
     }
-    zeros_.clear();
-    share_.reset();
+    drop_zeros();
     // Before the answer: the client may send the next step at once.
     std::shared_ptr<sequence_step> next = sequences_->end_turn(*this);
     from_->so_far = so_far;
@@ -95,6 +99,7 @@ void sequence_step::answer(std::span<const tensor_view> outputs) noexcept {
 void sequence_step::refuse(const refusal& why) noexcept { end(fail(why)); }
 
 std::shared_ptr<sequence_step> sequence_step::fail(const refusal& why) noexcept {
+    drop_zeros();
     std::shared_ptr<sequence_step> next = sequences_->end_turn(*this);
     from_->so_far = so_far;
     from_->refuse(why);

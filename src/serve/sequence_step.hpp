@@ -39,6 +39,7 @@ public:
 
 private:
     void make_zeros();
+    void drop_zeros() noexcept;
     kept_state next_state(std::span<const tensor_view> outputs) const;
     void end(std::shared_ptr<sequence_step> next) noexcept;
 
