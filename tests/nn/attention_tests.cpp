@@ -478,6 +478,40 @@ TEST(attention_steps, are_one_command_where_shapes_are_computed) {
     }
 }
 
+// Keys and values that are constants, as in a codebook: the dense layers before and after do not take them for theirs.
+TEST(attention_steps, of_constant_keys_and_values_give_what_the_nodes_give) {
+    runtime machine;
+    single_stream on(machine.default_device());
+    std::vector<float> numbers(16);
+    for (std::size_t i = 0; i < numbers.size(); ++i) numbers[i] = std::sin(static_cast<float>(i * i));
+    const auto answer = [&](bool has_layer_before, bool gives_scores) {
+        model made;
+        made.path = "codebook.onnx";
+        made.opsets = {{"", 17}};
+        made.body.inputs = {f32("x", {named("rows"), of(4)})};
+        std::vector<float> constants = numbers;
+        for (const char* const name : {"a_keys", "b_values", "c_weights"}) {
+            std::ranges::rotate(constants, constants.begin() + 5);
+            made.body.constants[name] = tensor_of<float>(constants, {4, 4});
+        }
+        const char* const queries = has_layer_before ? "q" : "x";
+        if (has_layer_before) made.body.nodes.push_back(make_node("MatMul", {"x", "c_weights"}, {"q"}));
+        made.body.nodes.push_back(make_node("MatMul", {queries, "a_keys"}, {"scores"}));
+        made.body.nodes.push_back(make_node("Softmax", {"scores"}, {"p"}));
+        made.body.nodes.push_back(make_node("MatMul", {"p", "b_values"}, {"y"}));
+        made.body.outputs = {f32("y", {named("rows"), of(4)})};
+        if (gives_scores) made.body.outputs.push_back(f32("scores", {named("rows"), of(4)}));  // then the nodes run
+        const auto given = sync(sync(make_network(made), on).run({any_tensor(numbers, {4, 4})}), on);
+        const auto y = given[0].values<float>();
+        return std::vector<float>(y.begin(), y.end());
+    };
+    for (const bool has_layer_before : {false, true}) {
+        const std::vector<float> together = answer(has_layer_before, false), expected = answer(has_layer_before, true);
+        for (std::size_t i = 0; i < expected.size(); ++i)
+            EXPECT_NEAR(together[i], expected[i], 1e-5f) << has_layer_before << ", " << i;
+    }
+}
+
 // Where nodes need a value of the stretch too, or the numbers have no kernel, the nodes run.
 TEST(attention_steps, of_values_that_others_read_give_these_too) {
     runtime machine;

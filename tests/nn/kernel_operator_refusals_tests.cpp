@@ -10,6 +10,13 @@ namespace sluice::nn::kernel_operator_refusals_tests {
 using namespace test_support;
 using enum errc;
 
+TEST(operators_of_elements, refuse_fractions_that_whole_numbers_do_not_have) {
+    expect_refusals({
+        {"Shrink", {number(std::int32_t{5})}, {{"bias", 1.5f}}, unsupported, "accepted are a whole 'bias'"},
+        {"Shrink", {number(std::uint64_t{1})}, {{"lambd", 1.5f}}, unsupported, "a 'lambd' from 0 on, below 1 for u64"},
+    });
+}
+
 TEST(operators_of_products, refuse_factors_that_do_not_fit) {
     const any_tensor x = ones({2, 3}), doubles = any_tensor(std::vector<double>(6, 1), {3, 2});
     expect_refusals({

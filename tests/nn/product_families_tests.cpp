@@ -97,6 +97,16 @@ TEST_F(product_families, any_strides_are_as_in_f64) {
 }
 
 // The depth in two parts has the bits of one.
+TEST_F(product_families, a_bias_may_be_one_number) {
+    for (const lengths& of_bias : {lengths{}, lengths{1}, lengths{1, 1}}) {
+        const single_node gemm{
+            "Gemm",
+            {any_tensor(std::vector<float>{1, 2, 3, 4, 5, 6}, {2, 3}), any_tensor(std::vector<float>{1, 0, -1}, {3, 1}),
+             any_tensor(std::vector<float>{10}, of_bias)}};
+        EXPECT_EQ(run_node(gemm, on_)[0].values<float>()[1], 8);
+    }
+}
+
 TEST_F(product_families, each_unit_multiplies_panels) {
     for (const product_loops* const unit : known_product_loops()) {
         for (std::size_t rows = 1; rows <= 14; ++rows) {

@@ -195,6 +195,13 @@ void thresholded_relu(node_call& in) {
 }
 void shrink(node_call& in) {
     const float lambda = in.real("lambd", 0.5f), bias = in.real("bias", 0);
+    // Whole elements are computed in whole numbers, of which x > 1.5 is x > 1.
+    if (!is_float(in.input(0).type())) {
+        if (bias != std::trunc(bias) || lambda < 0 || (in.input(0).type() == io::dtype::u64 && lambda >= 1))
+            in.refuse_unsupported("shrinks whole numbers by 'bias' " + std::to_string(bias) + " with 'lambd' " +
+                                  std::to_string(lambda) +
+                                  "; accepted are a whole 'bias' and a 'lambd' from 0 on, below 1 for u64");
+    }
     map<require_number>(in, [&](expression& e, value x) {
         const value above = e.apply(less, e.constant(lambda), x), below = e.apply(less, x, e.constant(-lambda));
         const value moved = e.constant(bias);

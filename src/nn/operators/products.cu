@@ -445,8 +445,8 @@ void gemm_node(node_call& in) {
     const bool adds_c = has_c && beta != 0;
     if (alpha == 1 && !adds_c) return multiply(in, a, b, nullptr, in.make_output(0, a.type(), made), at);
     // One number for each column is gemm's bias.
-    if (alpha == 1 && beta == 1 && in.input(2).elements() == at.columns && in.input(2).shape().back() == at.columns &&
-        uses_gemm(in, a, b, at)) {
+    if (alpha == 1 && beta == 1 && in.input(2).elements() == at.columns && !in.input(2).shape().empty() &&
+        in.input(2).shape().back() == at.columns && uses_gemm(in, a, b, at)) {
         return multiply(in, a, b, &in.input(2), in.make_output(0, a.type(), made), at);
     }
     // Products of 16-bit floating point are not rounded before they are scaled.

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
 #include <array>
 #include <cmath>
 #include <limits>
@@ -115,6 +116,9 @@ private:
         std::vector<float> scaled(weights.elements());
         for (std::size_t i = 0; i < scaled.size(); ++i)
             scaled[i] = static_cast<float>(weights.values<float>()[i] * numbers.factor[channel_of(i)]);
+        // Too large for one number where the two that follow each other may not be: left to the operator.
+        const auto is_finite = [](float each) { return std::isfinite(each); };
+        if (!std::ranges::all_of(scaled, is_finite) || !std::ranges::all_of(bias, is_finite)) return false;
         to.inputs.resize(3, no_slot);
         to.inputs[1] = add_constant(in_, any_tensor(scaled, weights.shape()));
         to.inputs[2] = add_constant(in_, any_tensor(bias, {bias.size()}));

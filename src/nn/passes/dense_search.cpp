@@ -79,7 +79,9 @@ std::size_t dense_search::reader_of(slot value) const {
 std::optional<found_layer> dense_search::layer_at(std::size_t at) const {
     const step& product = in_.steps[at];
     const any_tensor* const weights = constant_input(in_, product, 1);
-    if (product.is_on_host || weights == nullptr || weights->shape().size() != 2 || weights->elements() == 0) return {};
+    if (product.is_on_host || product.gives_shape_only || weights == nullptr || weights->shape().size() != 2 ||
+        weights->elements() == 0)
+        return {};
     found_layer made;
     made.takes_matrix = is(product, "Gemm");
     if (!made.takes_matrix && !is(product, "MatMul")) return {};
