@@ -11,6 +11,11 @@
 namespace sluice::nn::detail {
 namespace {
 
+// A step that passes before this one have made of several nodes still has the first of them.
+bool is_one_node(const step& what) {
+    return what.stretch == nullptr && what.layers == nullptr && !what.gives_shape_only && !what.is_on_host;
+}
+
 bool set_bias(mlp_layer& to, const any_tensor* given, std::size_t most_dimensions) {
     if (given == nullptr || given->shape().empty() || given->shape().size() > most_dimensions) return false;
     if (given->shape().back() != to.out_features || given->elements() != to.out_features) return false;
@@ -79,8 +84,7 @@ std::size_t dense_search::reader_of(slot value) const {
 std::optional<found_layer> dense_search::layer_at(std::size_t at) const {
     const step& product = in_.steps[at];
     const any_tensor* const weights = constant_input(in_, product, 1);
-    if (product.is_on_host || product.gives_shape_only || weights == nullptr || weights->shape().size() != 2 ||
-        weights->elements() == 0)
+    if (!is_one_node(product) || weights == nullptr || weights->shape().size() != 2 || weights->elements() == 0)
         return {};
     found_layer made;
     made.takes_matrix = is(product, "Gemm");
@@ -136,7 +140,7 @@ std::size_t dense_search::next_step(const found_layer& after, std::string_view o
     const std::size_t at = reader_of(after.output);
     if (at == no_step) return no_step;
     const step& next = in_.steps[at];
-    return is(next, op) && next.opset >= since && !next.is_on_host ? at : no_step;
+    return is(next, op) && next.opset >= since && is_one_node(next) ? at : no_step;
 }
 
 }  // namespace sluice::nn::detail

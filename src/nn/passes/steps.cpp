@@ -18,9 +18,7 @@ Value attribute_of(const step& of, std::string_view name, Value otherwise) {
 
 }  // namespace
 
-bool is(const step& what, std::string_view op) {
-    return what.stretch == nullptr && what.layers == nullptr && what.from->domain.empty() && what.from->op == op;
-}
+bool is(const step& what, std::string_view op) { return what.from->domain.empty() && what.from->op == op; }
 std::int64_t integer(const step& of, std::string_view attribute, std::int64_t otherwise) {
     return attribute_of<std::int64_t>(of, attribute, otherwise);
 }

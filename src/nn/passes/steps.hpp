@@ -10,7 +10,7 @@
 namespace sluice::nn::detail {
 
 // Whether the step is this operator of ONNX's own domain.
-// Not of a step that several nodes have become, whose first may be one.
+// Of a step that several nodes have become: whether the first is one.
 bool is(const step& what, std::string_view op);
 std::int64_t integer(const step& of, std::string_view attribute, std::int64_t otherwise);
 float real(const step& of, std::string_view attribute, float otherwise);
