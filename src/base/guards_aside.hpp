@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // guards_aside: while it exists, the calling thread's guards (sluice/base/run_guard.hpp) are not asked. For commands
 // that a thread runs while it waits: they may be others', who would receive what a guard throws, and where no command
-// can fail nobody would. A guard made meanwhile is asked.
+// can fail there is no such caller. A guard made meanwhile is asked.
 //
 // Thread safety: it belongs to the thread that made it, and ends before the guards that were there.
 #pragma once

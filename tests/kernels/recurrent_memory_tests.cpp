@@ -77,8 +77,8 @@ TEST(recurrent_memory, nothing_is_written_outside) {
     }
 }
 
-// Also the room where states are quantized: no thread takes memory at a step, where nobody can be told that there is
-// none.
+// Also the room where states are quantized: no thread takes memory at a step, where no caller can receive the error of
+// a shortage.
 TEST(recurrent_memory, weights_of_8_bits_have_room_for_states) {
     for (const std::size_t directions : {1, 2}) {
         for (const std::size_t batch : {1, 47, 48, 49, 100}) {

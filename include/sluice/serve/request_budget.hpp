@@ -34,13 +34,14 @@ public:
         return used <= most_bytes_ && bytes <= most_bytes_ - used;
     }
     // As take() and give(), of what stays between requests, such as the state of a sequence: together at most half of
-    // the memory, so that requests have room beside it. Cost O(1).
+    // the memory, so that the rest is for requests. Costs O(1).
     bool take_kept(std::size_t bytes) noexcept {
         if (bytes > most_bytes_ / 2) return false;
         if (kept_bytes_.fetch_add(bytes) + bytes <= most_bytes_ / 2 && take(bytes)) return true;
         kept_bytes_ -= bytes;
         return false;
     }
+    // Gives back what take_kept() has taken. Costs O(1).
     void give_kept(std::size_t bytes) noexcept {
         kept_bytes_ -= bytes;
         give(bytes);

@@ -21,7 +21,7 @@ public:
     child_process(const std::vector<std::string>& command, int control, int memory);
     child_process(const child_process&) = delete;  // it owns a process
     child_process& operator=(const child_process&) = delete;
-    // Kills it, and does not wait: whoever has not seen its end leaves it to the system.
+    // Kills it, and does not wait: a process that has not ended by then is left to the system.
     ~child_process();
 
     pid_t id() const noexcept { return id_; }

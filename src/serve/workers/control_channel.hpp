@@ -29,7 +29,7 @@ public:
 
     enum class sent {
         whole,
-        part,     // there is no room for the rest now: this message is to be sent again, and goes on where it ended
+        part,     // there is no room for the rest now: this message is to be sent again, and continues there
         nothing,  // the same, and there was no room at all: the other side has not read for some time
         broken,   // the other side is gone
     };
