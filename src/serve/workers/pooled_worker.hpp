@@ -59,6 +59,7 @@ struct pooled_worker {
 
     static std::vector<std::unique_ptr<pooled_hatch>> hatches_of(const hatch_memory& memory) {
         std::vector<std::unique_ptr<pooled_hatch>> made;
+        made.reserve(memory.hatches());
         for (std::size_t i = 0; i < memory.hatches(); ++i)
             made.push_back(std::make_unique<pooled_hatch>(memory.words(i), memory.area(i)));
         return made;
