@@ -220,17 +220,19 @@ TEST_F(retry_test, no_delay_follows_when_again_gives_the_operation_up) {
     auto held = std::make_shared<int>(1);
     const std::weak_ptr<int> watched = held;
     std::optional<spawned<int>> future;
-    std::latch is_there(1);
+    std::latch is_there(1), is_given_up(1);
     future.emplace(spawn(
         retry(
             5, growing_delay{.first = for_ever, .most = for_ever}, [kept = std::move(held)] { return fails_later(); },
             [&](const std::exception_ptr&) {
                 is_there.wait();
                 future.reset();
+                is_given_up.count_down();
                 return true;
             }),
         pool));
     is_there.count_down();
+    is_given_up.wait();
     const auto until = std::chrono::steady_clock::now() + 60s;
     while (!watched.expired() && std::chrono::steady_clock::now() < until) std::this_thread::sleep_for(1ms);
     EXPECT_TRUE(watched.expired());
