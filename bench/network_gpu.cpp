@@ -3,7 +3,8 @@
 //
 //     bench_network_gpu MODEL PRECISION ROWS[,ROWS ...]     PRECISION is f32, f16, bf16 or int8
 //
-// The rows of the input; of several numbers, one piece is computed while the next one is copied.
+// The rows of the input, for which the network is prepared; of several numbers, a graph is compiled in which one piece
+// is computed while the next one is copied.
 //
 // Prints a line when it is ready, and answers lines of its standard input, so that another program may run in between:
 //     run N           N calls; prints their median in microseconds
@@ -14,8 +15,11 @@
 #include <cstddef>
 #include <cstdio>
 #include <fstream>
+#include <functional>
 #include <iostream>
+#include <memory>
 #include <numeric>
+#include <span>
 #include <sstream>
 #include <stdexcept>
 #include <string>
@@ -81,6 +85,31 @@ auto forward(const nn::network& network, std::vector<tensor<float>> pieces) {
     });
 }
 
+struct network_calls {
+    std::function<void()> run;
+    std::function<std::span<const float>()> output;  // the first one
+};
+
+network_calls prepared_calls(const nn::network& network, std::size_t rows) {
+    const nn::input_shape shape{network.inputs()[0].name, input_shape(network, rows)};
+    const auto fast = std::make_shared<nn::prepared>(network.prepare(std::span(&shape, 1)));
+    write_input(fast->input<float>(0));
+    fast->run();
+    return {[fast] { fast->run(); }, [fast] { return fast->output<float>(0); }};
+}
+
+network_calls compiled_calls(const nn::network& network, single_stream& pool, std::size_t rows, const lengths& pieces) {
+    const std::size_t elements = nn::any_tensor::of_shape(io::dtype::f32, input_shape(network, rows)).elements();
+    const auto fast = compile(
+        pool, [&](std::vector<tensor<float>> x) { return forward(network, std::move(x)); },
+        host_input_in_pieces<float>({rows, elements / rows}, pieces));
+    host_buffer<float> filled(pool.next(), elements);
+    write_input(filled.write());
+    const shared input(std::move(filled));
+    const auto last = std::make_shared<host_buffer<float>>(sync(fast(input), pool));
+    return {[=, &pool] { *last = sync(fast(input), pool); }, [last] { return last->read(); }};
+}
+
 void serve(const std::string& path, nn::precision what, const lengths& pieces) {
     runtime machine;
     single_stream pool(machine.find("cuda:0"));
@@ -91,14 +120,7 @@ void serve(const std::string& path, nn::precision what, const lengths& pieces) {
     const nn::network network = sync(nn::make_network(nn::load_onnx(path), {.precision = what}), pool);
     const double loaded = seconds();
     const std::size_t rows = std::accumulate(pieces.begin(), pieces.end(), std::size_t{0});
-    const nn::any_tensor whole = nn::any_tensor::of_shape(io::dtype::f32, input_shape(network, rows));
-    const auto fast = compile(
-        pool, [&](std::vector<tensor<float>> x) { return forward(network, std::move(x)); },
-        host_input_in_pieces<float>({rows, whole.elements() / rows}, pieces));
-    host_buffer<float> filled(pool.next(), whole.elements());
-    write_input(filled.write());
-    const shared input(std::move(filled));
-    host_buffer<float> last = sync(fast(input), pool);
+    const auto calls = pieces.size() == 1 ? prepared_calls(network, rows) : compiled_calls(network, pool, rows, pieces);
     std::printf("ready: loaded in %.2f s, compiled in %.2f s\n", loaded, seconds() - loaded);
     std::fflush(stdout);
     for (std::string line; std::getline(std::cin, line);) {
@@ -106,10 +128,9 @@ void serve(const std::string& path, nn::precision what, const lengths& pieces) {
         std::string word, argument;
         words >> word >> argument;
         if (word == "run") {
-            const auto call = [&] { last = sync(fast(input), pool); };
-            std::printf("%.3f\n", bench::medians({call}, std::stoul(argument), 2).front());
+            std::printf("%.3f\n", bench::medians({calls.run}, std::stoul(argument), 2).front());
         } else if (word == "output") {
-            const auto numbers = last.read();
+            const std::span<const float> numbers = calls.output();
             std::ofstream(argument, std::ios::binary)
                 .write(reinterpret_cast<const char*>(numbers.data()),
                        static_cast<std::streamsize>(numbers.size_bytes()));

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Transformers, a perceptron with norms and recurrent networks on a GPU, by Sluice and by PyTorch's CUDA graphs in turn.
+"""Transformers, perceptrons and recurrent networks on a GPU, by Sluice and by PyTorch's CUDA graphs in turn.
 
     torch_transformers.py BENCH_NETWORK_GPU [--networks encoder4x512,...] [--batches 1,32] [--types f16,f32]
                           [--exporters traced,exported] [--rounds N] [--calls N] [--compile] [--steps] [--keep FOLDER]
@@ -37,34 +37,42 @@ def vit_tiny():
     return timm.create_model("vit_tiny_patch16_224"), [3, 224, 224]
 
 
-def perceptron_with_norms():
-    widths = (128, 256, 256)
-    layers = [part for into, out in zip(widths, widths[1:])
-              for part in (nn.Linear(into, out), nn.LayerNorm(out), nn.GELU())]
-    return nn.Sequential(*layers, nn.Linear(widths[-1], 16)), [widths[0]]
+def perceptron(*widths, activation=nn.ReLU, norm=False):
+    layers = []
+    for into, out in zip(widths, widths[1:-1]):
+        layers += [nn.Linear(into, out), *([nn.LayerNorm(out)] if norm else []), activation()]
+    return nn.Sequential(*layers, nn.Linear(widths[-2], widths[-1])), [widths[0]]
 
 
 class Recurrent(nn.Module):
     """All outputs of the last layer."""
 
-    def __init__(self, kind, layers):
+    def __init__(self, kind, inputs, hidden, layers, both_ways):
         super().__init__()
-        self.inside = kind(128, 128, layers, batch_first=True)
+        self.inside = kind(inputs, hidden, layers, batch_first=True, bidirectional=both_ways)
 
     def forward(self, x):
         return self.inside(x)[0]
 
 
-def gru():
-    return Recurrent(nn.GRU, 1), [50, 128]
+def recurrent(kind, inputs, hidden, layers, steps, both_ways=False):
+    return Recurrent(kind, inputs, hidden, layers, both_ways), [steps, inputs]
 
 
-def lstm_of_two():
-    return Recurrent(nn.LSTM, 2), [100, 128]
-
-
-NETWORKS = {"encoder4x512": encoder, "vit_tiny_224": vit_tiny, "mlp_norm_gelu": perceptron_with_norms, "gru128": gru,
-            "lstm2x128": lstm_of_two}
+NETWORKS = {
+    "encoder4x512": encoder,
+    "vit_tiny_224": vit_tiny,
+    "mlp_norm_gelu": lambda: perceptron(128, 256, 256, 16, activation=nn.GELU, norm=True),
+    "mlp_784": lambda: perceptron(784, 512, 512, 10),
+    "policy": lambda: perceptron(48, 256, 256, 12, activation=nn.Tanh, norm=True),
+    "deep_narrow": lambda: perceptron(200, *[192] * 8, 4, activation=nn.ReLU),
+    "gru128": lambda: recurrent(nn.GRU, 128, 128, 1, 50),
+    "lstm2x128": lambda: recurrent(nn.LSTM, 128, 128, 2, 100),
+    "bilstm96": lambda: recurrent(nn.LSTM, 40, 96, 1, 60, both_ways=True),
+    "gru2x256": lambda: recurrent(nn.GRU, 80, 256, 2, 30),
+    "lstm512": lambda: recurrent(nn.LSTM, 64, 512, 1, 20),
+    "rnn64": lambda: recurrent(nn.RNN, 16, 64, 1, 100),
+}
 
 
 EAGER = "pytorch eager in a CUDA graph"

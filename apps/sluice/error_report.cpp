@@ -25,19 +25,41 @@ std::string_view kind_of(exit_status status) noexcept {
     return "failed";
 }
 
-void write_now(std::string_view text) noexcept { static_cast<void>(!::write(STDERR_FILENO, text.data(), text.size())); }
+// A line that goes out with one call of the system, so that no line of another thread comes between its parts. What
+// does not fit goes out before: a line of `capacity` bytes is longer than any path and its message.
+class line_in_place {
+public:
+    line_in_place() = default;
+    line_in_place(const line_in_place&) = delete;
+    line_in_place& operator=(const line_in_place&) = delete;
+    ~line_in_place() { write_out(); }
 
-// With `"` and `\` escaped: the text has no control characters.
-void write_json_text(std::string_view text) noexcept {
-    std::size_t written = 0;
-    for (std::size_t i = 0; i < text.size(); ++i) {
-        if (text[i] != '"' && text[i] != '\\') continue;
-        write_now(text.substr(written, i - written));
-        write_now("\\");
-        written = i;
+    void add(std::string_view text) noexcept {
+        for (const char each : text) {
+            if (size_ == capacity) write_out();
+            bytes_[size_++] = each;
+        }
     }
-    write_now(text.substr(written));
-}
+
+    // With `"` and `\` escaped: the text has no control characters.
+    void add_json(std::string_view text) noexcept {
+        for (const char& each : text) {
+            if (each == '"' || each == '\\') add("\\");
+            add({&each, 1});
+        }
+    }
+
+private:
+    static constexpr std::size_t capacity = 6000;  // on the stack of a handler of signals
+
+    void write_out() noexcept {
+        static_cast<void>(!::write(STDERR_FILENO, bytes_, size_));
+        size_ = 0;
+    }
+
+    char bytes_[capacity] = {};
+    std::size_t size_ = 0;
+};
 
 }  // namespace
 
@@ -51,21 +73,22 @@ std::string error_line(std::string_view message, exit_status status) {
 }
 
 void write_error_from_handler(std::string_view first, std::string_view second, exit_status status) noexcept {
+    line_in_place line;
     if (!is_json) {
-        write_now("sluice: ");
-        write_now(first);
-        write_now(second);
-        write_now("\n");
+        line.add("sluice: ");
+        line.add(first);
+        line.add(second);
+        line.add("\n");
         return;
     }
-    write_now(R"({"error":{"kind":")");
-    write_now(kind_of(status));
-    write_now(R"(","message":")");
-    write_json_text(first);
-    write_json_text(second);
-    write_now(R"(","status":)");
-    write_now(status == interrupted ? "130" : status == bad_input ? "2" : "1");
-    write_now("}}\n");
+    line.add(R"({"error":{"kind":")");
+    line.add(kind_of(status));
+    line.add(R"(","message":")");
+    line.add_json(first);
+    line.add_json(second);
+    line.add(R"(","status":)");
+    line.add(status == interrupted ? "130" : status == bad_input ? "2" : "1");
+    line.add("}}\n");
 }
 
 }  // namespace sluice::app

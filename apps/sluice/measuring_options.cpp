@@ -29,6 +29,13 @@ void add_device(CLI::App& app, std::string& to) {
     app.add_option("--device", to, "cpu, cpu:N, cuda, cuda:N or auto")->type_name("DEVICE")->capture_default_str();
 }
 
+CLI::Option* add_precision(CLI::App& app, std::string& to) {
+    return app.add_option("--precision", to, "Of products and convolutions, as for run")
+        ->type_name("f32|bf16|f16|int8")
+        ->capture_default_str()
+        ->check(CLI::IsMember({"f32", "bf16", "f16", "int8"}));
+}
+
 void add_only_input(CLI::App& app, std::string& to) {
     app.add_option("INPUT", to, "The file of the only input (default: random numbers)")->type_name("INPUT.npy");
 }
@@ -76,6 +83,7 @@ void add_profile(CLI::App& app, profile_options& options) {
     add_samples(app, options.inputs);
     add_batch(app, options.batch, "1");
     add_device(app, options.device);
+    add_precision(app, options.precision);
     app.add_option("--runs", options.runs, "Runs that are measured; the times are their mean")
         ->type_name("COUNT")
         ->capture_default_str()
@@ -111,11 +119,7 @@ void add_inspect(CLI::App& app, inspect_options& options) {
         ->type_name("DEVICE")
         ->capture_default_str()
         ->needs(passes);
-    app.add_option("--precision", options.precision, "Of products and convolutions, as for run")
-        ->type_name("f32|bf16|f16|int8")
-        ->capture_default_str()
-        ->check(CLI::IsMember({"f32", "bf16", "f16", "int8"}))
-        ->needs(passes);
+    add_precision(app, options.precision)->needs(passes);
     add_network(app, options.network);
 }
 

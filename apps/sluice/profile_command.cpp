@@ -13,6 +13,7 @@
 #include "sluice/base/error.hpp"
 #include "sluice/base/printable.hpp"
 #include "sluice/nn/network.hpp"
+#include "sluice/nn/precision.hpp"
 #include "sluice/profiling/record_runs.hpp"
 #include "sluice/profiling/step_names.hpp"
 #include "sluice/runtime/runtime.hpp"
@@ -49,7 +50,8 @@ profile_result profile(const profile_options& options) {
     device& on = machine.find(options.device);
     result.device = {on.name(), on.properties().name};
     round_robin pool(on, 1);
-    const nn::network network = sync(nn::make_network(std::move(model)), pool);
+    const nn::network network = sync(
+        nn::make_network(std::move(model), {.precision = nn::precision_from_string(options.precision).value()}), pool);
     const sample_inputs inputs(network.inputs(), samples, [&](std::size_t i) { return network.is_host_input(i); });
     const std::size_t rows = options.batch != 0 ? options.batch : inputs.rows_of_files().value_or(1);
     if (inputs.has_batch()) result.batch = rows;
@@ -82,6 +84,7 @@ void write_json(const profile_options& options, const profile_result& result, st
                         {"device", result.device.name},
                         {"name", result.device.hardware},
                         {"inputs", result.inputs},
+                        {"precision", options.precision},
                         {"batch", result.batch ? nlohmann::json(*result.batch) : nlohmann::json(nullptr)},
                         {"runs", options.runs},
                         {"rows", rows},
@@ -101,6 +104,7 @@ void write_text(const profile_options& options, const profile_result& result, st
     out << printable(options.model.native()) << " on " << result.device.name << " ("
         << printable(result.device.hardware) << ")";
     if (result.batch) out << ", batch " << *result.batch;
+    if (options.precision != "f32") out << ", in " << options.precision;
     out << ", " << result.nodes << " nodes\n";
     text_table table({"us", "share", "operator", "node", "commands"});
     for (const profiling::profile_row& each : result.rows) {

@@ -24,7 +24,8 @@ struct profile_options {
     nn::safetensors_options network;
     sample_options inputs;
     std::string device = "auto";
-    std::size_t batch = 0;  // rows; 0: those of the files, or 1
+    std::string precision = "f32";  // in which
+    std::size_t batch = 0;          // rows; 0: those of the files, or 1
     std::size_t runs = 20;
     std::optional<std::filesystem::path> trace;     // of the last run
     std::optional<std::filesystem::path> timeline;  // likewise

@@ -72,8 +72,10 @@ void add_serve_limits(CLI::App& app, serve_options& options) {
     add_time(app, "--header-timeout", "Time in which a request's header must arrive", http.header_time);
     add_time(app, "--body-timeout", "Time in which its body must arrive", http.body_time);
     add_time(app, "--idle-timeout", "Time between two requests of a connection", http.idle_time);
-    add_time(app, "--write-timeout", "Time without progress of an answer; over gRPC, time for all of it",
-             http.write_time);
+    add_time(
+        app, "--write-timeout",
+        "Time without progress of an answer, and for all of it as much for each MiB; over gRPC, time for all of it",
+        http.write_time);
 }
 
 std::string serve_version() {
@@ -129,10 +131,32 @@ void add_serve(CLI::App& app, serve_options& options) {
         app.add_option("model", options.models,
                        "Networks: ONNX, safetensors or trees' files, served under the files' names")
             ->type_name("[NAME=]MODEL");
-    app.add_option("--repository", options.repository,
-                   "A folder of models: NAME/VERSION/model.onnx or NAME/model.onnx, with NAME/config.json or .yaml")
-        ->type_name("DIR")
-        ->excludes(models);
+    CLI::Option* const repository =
+        app.add_option("--repository", options.repository,
+                       "A folder of models: NAME/VERSION/model.onnx or NAME/model.onnx, with NAME/config.json or .yaml")
+            ->type_name("DIR")
+            ->excludes(models);
+    app.add_option("--poll", options.poll_seconds,
+                   "Time between two looks for models of the repository that have come, changed or gone; 0: never")
+        ->type_name("SECONDS")
+        ->capture_default_str()
+        ->check(CLI::Range(0, 24 * 3600))
+        ->needs(repository);
+    CLI::Option* const on_demand =
+        app.add_flag("--on-demand", options.loads_on_demand,
+                     "Load a model when the first request for it comes, which waits for it; none at the start")
+            ->needs(repository);
+    app.add_option("--model-bytes", options.model_bytes,
+                   "Bytes that the files of loaded models may have, each version 64 KiB more; beyond them, those that "
+                   "were not asked for longest make room; 0: no bound")
+        ->type_name("BYTES")
+        ->capture_default_str()
+        ->check(CLI::Range(std::size_t{0}, std::size_t{1} << 44))
+        ->needs(on_demand);
+    app.add_option("--states", options.states,
+                   "A folder that replicas share: the state of a sequence is there before its step is answered, so "
+                   "that any of them makes the next step")
+        ->type_name("DIR");
     app.add_flag("--follow-links", options.follows_links,
                  "Follow links out of the repository, and from external data of ONNX files out of their folder: for "
                  "caches that keep files in one store");
@@ -151,7 +175,8 @@ void add_serve(CLI::App& app, serve_options& options) {
     add_serve_limits(app, options);
     add_serve_workers(app, options);
     app.add_option("--tokens", options.tokens,
-                   "A file with a token a line; requests must name one (Authorization: Bearer TOKEN)")
+                   "A file with a client a line: TOKEN [name=NAME] [roles=infer,observe,load] [rate=N] [memory=BYTES] "
+                   "[sequences=N]; requests must have a token (Authorization: Bearer TOKEN)")
         ->type_name("FILE");
     app.add_option("--host-name", options.http.host_names,
                    "A name by which requests may call this server, besides localhost and addresses of this machine; "

@@ -4,8 +4,8 @@
 #include <algorithm>
 #include <chrono>
 #include <cstdlib>
-#include <fstream>
 #include <future>
+#include <optional>
 #include <ostream>
 #include <set>
 #include <thread>
@@ -17,41 +17,22 @@
 #include "process_user.hpp"
 #include "serve_log.hpp"
 #include "sluice/base/error.hpp"
-#include "sluice/base/file_error.hpp"
-#include "sluice/base/printable.hpp"
 #include "sluice/serve/compute_nice.hpp"
 #include "sluice/serve/grpc_front.hpp"
 #include "sluice/serve/network_engine.hpp"
 #include "sluice/serve/quiet_watch.hpp"
+#include "sluice/serve/repository_watch.hpp"
 #include "sluice/serve/server.hpp"
 #include "sluice/serve/worker_engine.hpp"
+#include "token_watch.hpp"
 
 namespace sluice::app {
 namespace {
 
 constexpr std::chrono::milliseconds poll_time{20};
-constexpr std::size_t shortest_token = 16;
-
-// One a line.
-std::vector<std::string> read_tokens(const std::filesystem::path& path) {
-    std::ifstream in(path);
-    std::vector<std::string> tokens;
-    for (std::string line; std::getline(in, line);) {
-        if (!line.empty() && line.back() == '\r') line.pop_back();
-        if (line.empty()) continue;
-        const bool is_right = line.size() >= shortest_token &&
-                              std::ranges::all_of(line, [](char each) { return each > ' ' && each < 127; });
-        if (!is_right) {  // the token itself is not for a log
-            throw file_error(
-                path, file_error::no_offset, "line " + std::to_string(tokens.size() + 1),
-                "a token has at least " + std::to_string(shortest_token) + " characters of ASCII, and no spaces");
-        }
-        tokens.push_back(std::move(line));
-    }
-    if (in.bad() || tokens.empty())
-        throw file_error(path, file_error::no_offset, "", "the file has no tokens, or cannot be read");
-    return tokens;
-}
+constexpr int looks_rest = 500;  // as long as a look for lost devices takes, before the next one
+constexpr std::chrono::milliseconds longest_rest{1000};
+constexpr std::chrono::milliseconds longest_load_at_end{1000};  // that the watch of the repository has begun
 
 bool is_loopback(const std::string& address) { return address.starts_with("127.") || address == "::1"; }
 
@@ -85,7 +66,7 @@ std::unique_ptr<serve::grpc_front> grpc_front_of(const serve_options& options, c
     grpc.connections = http.connections;
     grpc.connections_of_client = http.connections_of_client;
     grpc.trusted_proxies = http.trusted_proxies;
-    grpc.tokens = http.tokens;
+    grpc.clients = http.clients;
     grpc.host_names = http.host_names;
     grpc.tls = http.tls;
     grpc.log_requests = http.log_requests;
@@ -95,6 +76,16 @@ std::unique_ptr<serve::grpc_front> grpc_front_of(const serve_options& options, c
     grpc.repository_control = http.repository_control;
     grpc.version = http.version;
     return std::make_unique<serve::grpc_front>(models, grpc, sink);
+}
+
+// Who may reach the server may use it, where nothing asks who it is.
+void warn_where_open(const serve::http_options& http, const serve::log_sink& sink) {
+    if (is_loopback(http.address) || http.clients || !http.tls.client_ca.empty()) return;
+    sink({log_level::warn,
+          "open_to_all",
+          "anyone who reaches " + http.address +
+              " may use the models and read the metrics: there are no --tokens and no --tls-client-ca",
+          {}});
 }
 
 // Says once of each device that it has failed.
@@ -158,6 +149,16 @@ std::unique_ptr<serve::worker_engine> make_workers(const serve_options& options,
                                      .log = sink});
 }
 
+// Empty: no thread looks for changes.
+std::unique_ptr<serve::repository_watch> watch_of(const serve_options& options, const serve::model_source& source,
+                                                  const serve::log_sink& sink) {
+    if (options.poll_seconds == 0) return nullptr;
+    return std::make_unique<serve::repository_watch>(
+        source, serve::repository_watch_options{.interval = std::chrono::seconds(options.poll_seconds),
+                                                .loads_same_contents = options.workers != 0,
+                                                .log = sink});
+}
+
 // Empty: clients share no memory with the server. It must not outlive the engine.
 std::shared_ptr<serve::shared_regions> regions_of(const serve_options& options, serve::engine& engine,
                                                   const serve::log_sink& sink) {
@@ -197,26 +198,33 @@ void serve_models(const serve_options& options, std::ostream& log, const engine_
     std::unique_ptr<serve::engine> engine;  // it outlives what refers to its devices: regions of memory too
     serve::http_options http = options.http;
     http.version = SLUICE_VERSION;
-    if (!options.tokens.empty()) http.tokens = read_tokens(options.tokens);
+    http.budget = std::make_shared<serve::request_budget>(http.all_bodies_bytes);
+    std::optional<token_watch> tokens;
+    if (!options.tokens.empty()) {
+        tokens.emplace(options.tokens, !options.states.empty());
+        http.clients = std::make_shared<serve::access_list>(tokens->first(), http.budget);
+    }
     http.repository_control = options.lets_load || is_loopback(http.address);
     serve::http_port port(http);
     if (!options.user.empty()) become_user(options.user);  // before anything is read that others have written
 
     const log_writer lines(log, options.log_as_json);
     const serve::log_sink sink = lines.sink();
-    serve::model_source source = source_of(options);
+    const serve::model_source source = source_of(options);
     // CUDA looks at it when it is first used. What the environment says holds.
     if (source.wants_resident()) ::setenv("CUDA_MODULE_LOADING", "EAGER", 0);
     serve::set_compute_nice(options.compute_nice);
     auto workers = make_workers(options, sink);
     const serve::worker_engine* const counted = workers.get();
     engine = workers ? std::move(workers) : make_engine(options);
-    serve::server models(std::move(source), *engine, sink);
+    serve::server models(
+        source, *engine, sink,
+        {.loads_on_demand = options.loads_on_demand, .most_bytes = options.model_bytes, .states = options.states});
+    const std::unique_ptr<serve::repository_watch> watch = watch_of(options, source, sink);
     models.load_all();
     const signal_guard guard;  // until now a signal ends the process
 
     http.shared_memory = regions_of(options, *engine, sink);
-    http.budget = std::make_shared<serve::request_budget>(http.all_bodies_bytes);
     if (!http.otlp.empty()) http.spans = std::make_shared<serve::span_file>(http.otlp, http.version, sink);
     const std::unique_ptr<serve::grpc_front> grpc = grpc_front_of(options, http, models, sink);
     http.more_metrics = [&] {
@@ -228,17 +236,33 @@ void serve_models(const serve_options& options, std::ostream& log, const engine_
         const std::string where = authority_of(http.address, grpc->port());
         sink({log_level::info, "listening_grpc", "listening for gRPC on " + where, {}});
     }
+    warn_where_open(http, sink);
+    if (watch) watch->start(models);
     device_watch devices(models, sink);
     serve::quiet_watch quiet{std::chrono::seconds(options.trim_seconds)};
     bool has_lost_all = false;
+    const std::chrono::seconds idle(options.trim_seconds);
+    auto looked_for_idle = std::chrono::steady_clock::now();
+    auto next_look = looked_for_idle;
     while (!guard.requested() && !has_lost_all) {
         std::this_thread::sleep_for(poll_time);
-        has_lost_all = devices.has_lost_all();
+        if (tokens) tokens->look(*http.clients, sink);
+        auto now = std::chrono::steady_clock::now();
+        if (now >= next_look) {  // it asks each model, which takes time of requests where there are thousands
+            has_lost_all = devices.has_lost_all();
+            const auto began = std::exchange(now, std::chrono::steady_clock::now());
+            next_look = now + std::min<std::chrono::nanoseconds>((now - began) * looks_rest, longest_rest);
+        }
         const auto happened = models.timeline().added() + models.changes();
-        if (quiet.is_over(happened, serve::quiet_watch::clock::now()) && http.budget->bytes() == 0)
-            engine->give_back_memory();  // this thread takes no requests
+        const bool is_quiet = quiet.is_over(happened, now) && http.budget->bytes() == 0;
+        if (idle.count() != 0 && (is_quiet || now - looked_for_idle > idle)) {
+            models.give_back_idle(is_quiet ? std::chrono::seconds(0) : idle);
+            looked_for_idle = now;
+        }
+        if (is_quiet) engine->give_back_memory();  // this thread takes no requests
     }
 
+    if (watch) watch->stop(std::chrono::milliseconds(0));
     const std::chrono::seconds time(options.drain_seconds);
     auto cut_of_grpc = std::async(std::launch::async, [&] { return grpc ? grpc->drain(time) : 0; });
     const std::size_t cut = front.drain(time) + cut_of_grpc.get();
@@ -246,7 +270,8 @@ void serve_models(const serve_options& options, std::ostream& log, const engine_
     if (cut == 0) {
         sink({log_level::info, "end", "every request that was accepted is answered", {}});
         // An orderly end would flush standard error, and wait for a write to a pipe without a reader.
-        if (!lines.flush(log_writer::longest_end)) std::_Exit(has_lost_all ? failed : success);
+        const bool has_ended = (!watch || watch->stop(longest_load_at_end)) && lines.flush(log_writer::longest_end);
+        if (!has_ended) std::_Exit(has_lost_all ? failed : success);
         if (!has_lost_all) return;
         throw error(errc::device_failed, "the devices of all models have failed: start the server again");
     }

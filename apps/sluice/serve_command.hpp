@@ -20,6 +20,10 @@ namespace sluice::app {
 struct serve_options {
     std::vector<std::string> models;  // PATH or NAME=PATH
     std::filesystem::path repository;
+    std::size_t poll_seconds = 0;  // between two looks for changes of the repository; 0: none
+    bool loads_on_demand = false;  // models of the repository
+    std::size_t model_bytes = 0;   // of the files of models that are loaded on demand; 0: no bound
+    std::filesystem::path states;  // of sequences: a folder that replicas share; empty: they are in memory
     std::string device = "auto";
     serve::http_options http;
     std::optional<unsigned short> grpc_port;  // none: no gRPC

@@ -212,7 +212,37 @@ def attention(library):
 
 
 LAYERS = {"reviews": reviews, "sensors": sensors, "attention": attention}
-BY = {each.__name__: each for each in (sklearn, boosted, catboost, torchvision, timm, transformers, keras)}
+
+
+# --- networks of this list in 8 bits --------------------------------------------------------------------------------
+
+def quantized(entry, to):
+    """Another network of this list in 8 bits, as ONNX Runtime's static quantization writes it."""
+    import onnx
+    from onnxruntime.quantization import CalibrationDataReader, QuantFormat, QuantType, quantize_static
+    from onnxruntime.quantization.shape_inference import quant_pre_process
+    source, prepared = to.with_name(f"{entry['of']}.onnx"), to.with_suffix(".prepared")
+    value = onnx.load(source, load_external_data=False).graph.input[0]
+    shape = [each.dim_value or 1 for each in value.type.tensor_type.shape.dim]
+
+    class Images(CalibrationDataReader):
+        def __init__(self):
+            random = np.random.default_rng(SEED)
+            self.left = [random.standard_normal(shape).astype(np.float32) for _ in range(3)]
+
+        def get_next(self):
+            return {value.name: self.left.pop()} if self.left else None
+
+    quant_pre_process(str(source), str(prepared), skip_symbolic_shape=True)
+    try:
+        quantize_static(str(prepared), str(to), Images(), quant_format=QuantFormat[entry["form"]], per_channel=True,
+                        activation_type=QuantType.QUInt8, weight_type=QuantType.QInt8)
+    finally:
+        prepared.unlink()
+
+
+BY = {each.__name__: each
+      for each in (sklearn, boosted, catboost, torchvision, timm, transformers, keras, quantized)}
 
 
 def main():

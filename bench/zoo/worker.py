@@ -129,6 +129,10 @@ class InputShape(ctypes.Structure):
     _fields_ = [("name", ctypes.c_char_p), ("shape", ctypes.POINTER(ctypes.c_int64)), ("rank", ctypes.c_size_t)]
 
 
+class FixedInput(ctypes.Structure):
+    _fields_ = [("name", ctypes.c_char_p), ("numbers", Tensor)]
+
+
 class RuntimeOptions(ctypes.Structure):
     _fields_ = [("size", ctypes.c_size_t), ("cpu_devices", ctypes.c_size_t), ("cpu_workers", ctypes.c_size_t),
                 ("cpu_memory_bytes", ctypes.c_uint64), ("without_cuda", ctypes.c_int32),
@@ -160,6 +164,7 @@ class Sluice:
         self.version = self.c.sluice_version().decode()
         self.runtime, self.network = ctypes.c_void_p(), ctypes.c_void_p()
         self.result = None
+        self.deciding = set()
         options = RuntimeOptions(size=ctypes.sizeof(RuntimeOptions), cpu_workers=threads, without_cuda=1)
         self.ok(self.c.sluice_runtime_create(ctypes.byref(options), ctypes.byref(self.runtime)))
 
@@ -179,6 +184,8 @@ class Sluice:
             info = ValueInfo(size=ctypes.sizeof(ValueInfo))
             self.ok(getattr(self.c, f"sluice_network_{side}")(self.network, ctypes.c_size_t(i), ctypes.byref(info)))
             found.append((info.name.decode(), bool(info.is_text)))
+            if info.needs_host:  # its numbers decide about shapes or about what is run
+                self.deciding.add(info.name.decode())
         return found
 
     def coded(self, array):
@@ -197,15 +204,27 @@ class Sluice:
         self.tensors = (Tensor * max(count, 1))(*[
             Tensor(each.ctypes.data, shape, each.ndim, NUMBERS[each.dtype], 0)
             for each, shape in zip(self.arrays, self.kept)])
-        shapes = (InputShape * max(count, 1))(*[
-            InputShape(name.encode(), shape, each.ndim)
-            for (name, _), each, shape in zip(self.inputs, self.arrays, self.kept)])
+        given = [InputShape(name.encode(), shape, each.ndim)
+                 for (name, _), each, shape in zip(self.inputs, self.arrays, self.kept) if name not in self.deciding]
+        fixed = [FixedInput(name.encode(), self.tensors[i])
+                 for i, (name, _) in enumerate(self.inputs) if name in self.deciding]
         self.prepared = ctypes.c_void_p()
-        if self.c.sluice_prepared_create(self.network, shapes, ctypes.c_size_t(count), ctypes.byref(self.prepared)):
+        # Of numbers as fixed as a rate. With data that decides, a run would not compute what depends on it.
+        few = all(each.dtype.kind in "iub" and each.nbytes <= 256
+                  for (name, _), each in zip(self.inputs, self.arrays) if name in self.deciding)
+        if not few or not given and fixed:
+            self.why = "data decides about shapes or about what is run"
+            self.calls("run")()
+            return "run"
+        if self.c.sluice_prepared_create_fixed(
+                self.network, (InputShape * max(len(given), 1))(*given), ctypes.c_size_t(len(given)),
+                (FixedInput * max(len(fixed), 1))(*fixed), ctypes.c_size_t(len(fixed)), ctypes.byref(self.prepared)):
             self.why = self.c.sluice_last_error().decode()
             self.calls("run")()
             return "run"
         for i, each in enumerate(self.arrays):
+            if self.inputs[i][0] in self.deciding:
+                continue
             place = Buffer()
             self.ok(self.c.sluice_prepared_input(self.prepared, ctypes.c_size_t(i), ctypes.byref(place)))
             ctypes.memmove(place.data, each.ctypes.data, each.nbytes)

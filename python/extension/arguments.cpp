@@ -74,4 +74,10 @@ std::vector<std::int64_t> lengths_in(nb::handle shape, const std::string& label)
                                nb::cast<std::string>(nb::str(shape.type().attr("__name__"))));
 }
 
+std::int64_t integer_in(nb::handle number) {
+    const long long made = PyLong_AsLongLong(number.ptr());
+    if (made == -1 && PyErr_Occurred() != nullptr) throw nb::python_error();
+    return made;
+}
+
 }  // namespace sluice::python

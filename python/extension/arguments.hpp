@@ -21,4 +21,7 @@ std::vector<PyObject*> arguments_of(const network& what, const std::vector<std::
 // The lengths of a shape, a tuple or a list; `label` is for messages. Throws TypeError for another object.
 std::vector<std::int64_t> lengths_in(nb::handle shape, const std::string& label);
 
+// Throws OverflowError for a number beyond 64 bits.
+std::int64_t integer_in(nb::handle number);
+
 }  // namespace sluice::python

@@ -32,7 +32,7 @@ bool is_on_gpu(PyObject* array) {
 }
 
 bool has_host_buffer(PyObject* array) {
-    return PyObject_CheckBuffer(array) != 0 && !is_device_tensor(array) && !is_on_gpu(array);
+    return PyObject_CheckBuffer(array) != 0 && !is_tensor(array) && !is_on_gpu(array);
 }
 
 }  // namespace
@@ -68,7 +68,7 @@ void array_input::take_buffer(PyObject* given, const std::string& label) {
     bool is_bf16 = false;
     if (!take_view(given)) {
         PyErr_Clear();
-        copy_ = numpy().ascontiguousarray(nb::handle(given));
+        copy_ = numpy().asarray(nb::handle(given), nb::arg("order") = "C");
         is_bf16 = is_bfloat16(copy_.ptr());
         if (is_bf16) copy_ = copy_.attr("view")("uint16");
         if (!take_view(copy_.ptr())) throw nb::python_error();

@@ -56,7 +56,6 @@ const numpy_names* find_numpy() {
     const nb::module_ found = nb::module_::import_("numpy");
     made->empty = found.attr("empty");
     made->asarray = found.attr("asarray");
-    made->ascontiguousarray = found.attr("ascontiguousarray");
     for (sluice_type each = SLUICE_F16; each <= SLUICE_BOOL; ++each) {
         if (each != SLUICE_BF16) made->types[static_cast<std::size_t>(each)] = found.attr("dtype")(dtype_name(each));
     }

@@ -11,7 +11,7 @@ namespace sluice::python {
 
 // NumPy's functions and types, found once: a program that has no array yet need not import NumPy.
 struct numpy_names {
-    nb::object empty, asarray, ascontiguousarray;
+    nb::object empty, asarray;
     std::array<nb::object, SLUICE_BOOL + 1> types;  // by sluice_type; bfloat16 has none
 };
 const numpy_names& numpy();

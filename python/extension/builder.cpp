@@ -1,12 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "builder.hpp"
 
+#include <cstring>
 #include <deque>
 #include <memory>
+#include <optional>
 #include <vector>
 
+#include "arguments.hpp"
 #include "array_inputs.hpp"
 #include "array_outputs.hpp"
+#include "host_buffer.hpp"
 #include "runtime.hpp"
 
 namespace sluice::python {
@@ -27,7 +31,7 @@ private:
         made.name = texts_.emplace_back(name).c_str();
         if (nb::isinstance<nb::int_>(value)) {  // True and False too
             made.kind = SLUICE_INTEGER;
-            made.integer = nb::cast<std::int64_t>(value);
+            made.integer = integer_in(value);
         } else if (nb::isinstance<nb::float_>(value)) {
             made.kind = SLUICE_NUMBER;
             made.number = nb::cast<float>(value);
@@ -53,7 +57,7 @@ private:
         std::vector<float>& numbers = numbers_.emplace_back();
         for (const nb::handle each : values) {
             if (are_integers) {
-                integers.push_back(nb::cast<std::int64_t>(each));
+                integers.push_back(integer_in(each));
             } else {
                 numbers.push_back(nb::cast<float>(nb::float_(each)));
             }
@@ -79,6 +83,40 @@ sluice_type type_named(const std::string& name) {
     raise(PyExc_TypeError, "there is no type '" + name + "' of elements in networks");
 }
 
+// The numbers of a constant: a copy, which belongs to the pipelines that use it.
+class constant {
+public:
+    explicit constant(nb::handle array) {
+        array_input given;
+        given.take_host(array.ptr(), "a constant");
+        const sluice_tensor& from = given.tensor();
+        shape_.assign(from.shape, from.shape + from.rank);
+        std::size_t bytes = sluice_type_size(from.type);
+        for (const std::int64_t each : shape_) bytes *= static_cast<std::size_t>(each);
+        bytes_.resize(bytes);
+        if (bytes != 0) std::memcpy(bytes_.data(), from.data, bytes);
+        tensor_ = {bytes_.data(), shape_.data(), shape_.size(), from.type, SLUICE_HOST};
+        shown_.emplace(sluice_buffer{bytes_.data(), shape_.data(), shape_.size(), from.type}, true);
+    }
+    constant(const constant&) = delete;  // points into itself
+    constant& operator=(const constant&) = delete;
+
+    const sluice_tensor& tensor() const noexcept { return tensor_; }
+    int show(PyObject* self, Py_buffer* to, int flags) { return shown_->show(self, to, flags); }
+
+private:
+    std::vector<std::int64_t> shape_;
+    std::vector<std::byte> bytes_;
+    sluice_tensor tensor_{};
+    std::optional<host_buffer> shown_;
+};
+
+PyType_Slot constant_slots[] = {
+    {Py_bf_getbuffer, reinterpret_cast<void*>(+[](PyObject* self, Py_buffer* to, int flags) {
+         return nb::inst_ptr<constant>(self)->show(self, to, flags);
+     })},
+    {0, nullptr}};
+
 class builder {
 public:
     explicit builder(const std::string& name) {
@@ -95,7 +133,7 @@ public:
             if (nb::isinstance<nb::str>(each)) {
                 dimensions.push_back({SLUICE_ANY_LENGTH, names.emplace_back(nb::cast<std::string>(each)).c_str()});
             } else if (nb::isinstance<nb::int_>(each)) {
-                dimensions.push_back({nb::cast<std::int64_t>(each), ""});
+                dimensions.push_back({integer_in(each), ""});
                 if (dimensions.back().length < 0) raise(PyExc_ValueError, "a length is at least 0, or has a name");
             } else {
                 raise(PyExc_TypeError, "a length of a shape is an int, or a str that names it");
@@ -106,9 +144,7 @@ public:
                                    &value));
         return value;
     }
-    std::size_t constant(nb::handle array) {
-        array_input numbers;
-        numbers.take_host(array.ptr(), "a constant");
+    std::size_t add_constant(const constant& numbers) {
         std::size_t value = 0;
         check(sluice_builder_constant(handle_.get(), &numbers.tensor(), &value));
         return value;
@@ -145,10 +181,11 @@ private:
 }  // namespace
 
 void bind_builder(nb::module_& in) {
+    nb::class_<constant>(in, "_Constant", nb::type_slots(constant_slots)).def(nb::init<nb::handle>(), nb::arg("array"));
     nb::class_<builder>(in, "_Builder")
         .def(nb::init<const std::string&>(), nb::arg("name"))
         .def("input", &builder::input)
-        .def("constant", &builder::constant)
+        .def("constant", &builder::add_constant)
         .def("node", &builder::node)
         .def("describe", &builder::describe)
         .def("output", &builder::output)

@@ -94,6 +94,8 @@ void room_for_outputs::add(const network& what, nb::handle array) {
         raise(PyExc_TypeError, "the network has the outputs " + names_of_outputs(what) + ", and out has more arrays");
     }
     const std::string& label = what.outputs()[buffers_.size()].label;
+    if (what.outputs()[buffers_.size()].is_text)
+        raise(PyExc_ValueError, label + " is text, which is not written in place: call net(...) without out");
     if (PyObject_CheckBuffer(array.ptr()) == 0) raise(PyExc_TypeError, "out for the " + label + " is a NumPy array");
     // In its place at once: some views point into themselves.
     Py_buffer& view = views_.emplace_back();

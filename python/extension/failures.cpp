@@ -31,11 +31,11 @@ void set_error_types(nb::tuple by_status, nb::object missing_file) {
     missing_file_type = missing_file.release().ptr();
 }
 
-void raise(sluice_status status) {
+void raise(sluice_status status) { raise(status, text_without_function(sluice_last_error())); }
+
+void raise(sluice_status status, const std::string& text) {
     const auto count = types != nullptr ? PyTuple_Size(types) : 0;
-    PyObject* type = status > 0 && status < count ? PyTuple_GetItem(types, status) : PyExc_RuntimeError;
-    PyErr_SetString(type, text_without_function(sluice_last_error()));
-    throw nb::python_error();
+    raise(status > 0 && status < count ? PyTuple_GetItem(types, status) : PyExc_RuntimeError, text);
 }
 
 void raise_of_file(sluice_status status, const nb::bytes& path) {

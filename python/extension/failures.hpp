@@ -16,8 +16,9 @@ namespace nb = nanobind;
 // imported.
 void set_error_types(nb::tuple by_status, nb::object missing_file);
 
-// Throws the exception of a status with the calling thread's text.
+// Throws the exception of a status with the calling thread's text, or with another one.
 [[noreturn]] void raise(sluice_status status);
+[[noreturn]] void raise(sluice_status status, const std::string& text);
 inline void check(sluice_status status) {
     if (status != SLUICE_OK) raise(status);
 }

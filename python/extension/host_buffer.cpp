@@ -22,6 +22,7 @@ host_buffer::host_buffer(const sluice_buffer& memory, bool is_readonly)
 
 int host_buffer::show(PyObject* self, Py_buffer* to, int flags) {
     const char* const format = format_of(memory_.type);
+    to->obj = nullptr;  // as the protocol says of failures
     if (format == nullptr) {
         PyErr_SetString(PyExc_BufferError,
                         "elements of bfloat16 have no format of the buffer protocol: use __dlpack__");
@@ -29,6 +30,10 @@ int host_buffer::show(PyObject* self, Py_buffer* to, int flags) {
     }
     if (is_readonly_ && (flags & PyBUF_WRITABLE) != 0) {
         PyErr_SetString(PyExc_BufferError, "the memory is read-only");
+        return -1;
+    }
+    if (memory_.rank > 1 && (flags & PyBUF_F_CONTIGUOUS) == PyBUF_F_CONTIGUOUS) {
+        PyErr_SetString(PyExc_BufferError, "the memory is row-major, and column-major is requested");
         return -1;
     }
     // The shape is an array of int64_t, which Py_ssize_t is; the protocol does not write it.

@@ -15,7 +15,7 @@ public:
 
     std::size_t bytes() const noexcept { return static_cast<std::size_t>(bytes_); }
     // For Py_bf_getbuffer of `self`. Sets Python's error and returns -1 for elements of bfloat16, which have no format
-    // there, and for a request to write what is read-only.
+    // there, and for a request to write what is read-only, or for another order of the elements.
     int show(PyObject* self, Py_buffer* to, int flags);
 
 private:

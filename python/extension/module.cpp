@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // sluice._sluice: the extension module. The package in src/sluice gives its names.
 #include "builder.hpp"
+#include "interpreter_end.hpp"
 #include "network.hpp"
 #include "prepared.hpp"
 #include "profile.hpp"

@@ -4,6 +4,7 @@
 #include "array_inputs.hpp"
 #include "array_outputs.hpp"
 #include "call_options.hpp"
+#include "interpreter_end.hpp"
 #include "prepared.hpp"
 #include "profile.hpp"
 #include "run.hpp"
@@ -103,13 +104,13 @@ network::~network() {
         static_cast<void>(handle_.release());
         return;
     }
-    // The last object of a runtime ends it, which waits for a thread that may wait for the GIL.
-    const nb::gil_scoped_release without_gil;
+    const gil_given_away without_gil;  // the last object of a runtime ends it
     handle_.reset();
 }
 
 nb::object network::call(PyObject* args, PyObject* kwargs) const {
     birth_.require("this network");
+    const work_in_flight call;
     call_options options(*this, kwargs);
     const array_inputs inputs(*this, args, options.left());
     if (options.out().is_valid()) return call_into(inputs, options.out());
@@ -138,6 +139,9 @@ nb::object network::call_into(const array_inputs& inputs, nb::object out) const 
 
 nb::object network::forward(nb::handle self, PyObject* args, PyObject* kwargs) const {
     birth_.require("this network");
+    for (const named_value& each : outputs_)
+        if (each.is_text) raise(PyExc_ValueError, each.label + " is text, which is no Tensor: call net(...)");
+    const work_in_flight call;
     const array_inputs inputs(*this, args, kwargs);
     in_flight work(inputs);
     sluice_result* result = nullptr;
@@ -177,8 +181,9 @@ void bind_network(nb::module_& in) {
                 return prepare(self, args.ptr(), kwargs.ptr());
             },
             "The network for inputs of these shapes, by position or by name: net.prepare(x=(8, 64)). Inputs whose "
-            "shape "
-            "the model says need none. Takes time, and makes runs short: see Prepared.")
+            "shape the model says need none. An input whose numbers decide about shapes or about what is computed is "
+            "given as an array, and is the same in each run: net.prepare(input=(1, 576), sr=numpy.array(16000)). Takes "
+            "time, and makes runs short: see Prepared.")
         .def("session", make_session, nb::kw_only(), nb::arg("pairs") = nb::none(), nb::arg("shapes") = nb::none(),
              "The network with memory, step by step: see Session. The state is what the names of inputs and outputs "
              "say, or pairs={\"hn\": \"h0\"}: the output that is the next input. shapes says lengths of the state "

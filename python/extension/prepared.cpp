@@ -1,12 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "prepared.hpp"
 
+#include <algorithm>
+#include <deque>
 #include <memory>
+#include <string>
 #include <vector>
 
 #include "arguments.hpp"
+#include "array_inputs.hpp"
 #include "array_outputs.hpp"
 #include "host_buffer.hpp"
+#include "interpreter_end.hpp"
 
 namespace sluice::python {
 namespace {
@@ -19,8 +24,7 @@ public:
     shared_handle& operator=(const shared_handle&) = delete;
     ~shared_handle() {
         if (!birth_.is_here()) return;
-        // The last object of a runtime ends it, which waits for a thread that may wait for the GIL.
-        const nb::gil_scoped_release without_gil;
+        const gil_given_away without_gil;  // the last object of a runtime ends it
         sluice_prepared_destroy(handle_);
     }
 
@@ -52,9 +56,11 @@ PyType_Slot memory_slots[] = {{Py_bf_getbuffer, reinterpret_cast<void*>(+[](PyOb
 
 class prepared {
 public:
-    prepared(const network& of, sluice_prepared* handle) : handle_(std::make_shared<shared_handle>(handle)) {
-        inputs_ = arrays_of(of.inputs(), sluice_prepared_input, false);
-        outputs_ = arrays_of(of.outputs(), sluice_prepared_output, true);
+    // `fixed`: names of inputs that have no memory to write.
+    prepared(const network& of, sluice_prepared* handle, const std::vector<std::string>& fixed)
+        : handle_(std::make_shared<shared_handle>(handle)) {
+        inputs_ = arrays_of(of.inputs(), sluice_prepared_input, false, fixed);
+        outputs_ = arrays_of(of.outputs(), sluice_prepared_output, true, {});
         result_ = of.outputs().size() == 1 ? nb::object(outputs_[of.outputs()[0].name]) : outputs_;
         text_ = std::string("<sluice.Prepared on ") + of.device() + ":" + text_of(of.inputs(), inputs_) + " ->" +
                 text_of(of.outputs(), outputs_) + ">";
@@ -72,6 +78,7 @@ public:
 
     nb::object run() const {
         handle_->birth().require("this prepared network");
+        const work_in_flight call;
         sluice_status status = SLUICE_OK;
         {
             const nb::gil_scoped_release without_gil;
@@ -84,9 +91,11 @@ public:
 private:
     using find_memory = sluice_status (*)(const sluice_prepared*, size_t, sluice_buffer*);
 
-    nb::dict arrays_of(const std::vector<named_value>& values, find_memory find, bool is_readonly) const {
+    nb::dict arrays_of(const std::vector<named_value>& values, find_memory find, bool is_readonly,
+                       const std::vector<std::string>& without) const {
         nb::dict made;
         for (std::size_t i = 0; i < values.size(); ++i) {
+            if (std::ranges::find(without, nb::cast<std::string>(values[i].name)) != without.end()) continue;
             sluice_buffer memory{};
             check(find(handle_->get(), i, &memory));
             nb::object shown =
@@ -98,6 +107,7 @@ private:
     static std::string text_of(const std::vector<named_value>& values, const nb::dict& arrays) {
         std::string text;
         for (const named_value& each : values) {
+            if (!arrays.contains(each.name)) continue;
             const nb::object shape = nb::object(arrays[each.name]).attr("shape");
             text += " " + nb::cast<std::string>(each.name) + " " + nb::cast<std::string>(nb::str(nb::handle(shape)));
         }
@@ -114,6 +124,7 @@ private:
 
 nb::object prepare(const network& of, PyObject* args, PyObject* kwargs) {
     of.birth().require("this network");
+    const work_in_flight call;
     for (const std::vector<named_value>* const values : {&of.inputs(), &of.outputs()}) {
         for (const named_value& each : *values) {
             if (each.type == SLUICE_BF16)
@@ -133,22 +144,34 @@ nb::object prepare(const network& of, PyObject* args, PyObject* kwargs) {
         names.push_back(nb::cast<std::string>(of.inputs()[i].name));
         shapes.push_back(lengths_in(PyTuple_GetItem(args, static_cast<Py_ssize_t>(i)), of.inputs()[i].label));
     }
-    PyObject *name = nullptr, *shape = nullptr;
-    for (Py_ssize_t at = 0; kwargs != nullptr && PyDict_Next(kwargs, &at, &name, &shape) != 0;) {
-        names.push_back(nb::cast<std::string>(nb::handle(name)));
-        shapes.push_back(lengths_in(shape, "input '" + names.back() + "'"));
+    std::vector<std::string> fixed;
+    std::deque<array_input> numbers;  // their views stay where they are
+    PyObject *key = nullptr, *value = nullptr;
+    for (Py_ssize_t at = 0; kwargs != nullptr && PyDict_Next(kwargs, &at, &key, &value) != 0;) {
+        std::string name = nb::cast<std::string>(nb::handle(key));
+        const std::string label = "input '" + name + "'";
+        if (PyObject_CheckBuffer(value) == 0 && PyObject_HasAttrString(value, "__dlpack__") == 0) {
+            shapes.push_back(lengths_in(value, label));
+            names.push_back(std::move(name));
+        } else {
+            numbers.emplace_back().take_host(value, label);
+            fixed.push_back(std::move(name));
+        }
     }
     std::vector<sluice_input_shape> given;
     for (std::size_t i = 0; i < names.size(); ++i)
         given.push_back({names[i].c_str(), shapes[i].data(), shapes[i].size()});
+    std::vector<sluice_fixed_input> held;
+    for (std::size_t i = 0; i < fixed.size(); ++i) held.push_back({fixed[i].c_str(), numbers[i].tensor()});
     sluice_prepared* handle = nullptr;
     sluice_status status = SLUICE_OK;
     {
         const nb::gil_scoped_release without_gil;
-        status = sluice_prepared_create(of.handle(), given.data(), given.size(), &handle);
+        status =
+            sluice_prepared_create_fixed(of.handle(), given.data(), given.size(), held.data(), held.size(), &handle);
     }
     check(status);
-    return nb::cast(new prepared(of, handle), nb::rv_policy::take_ownership);
+    return nb::cast(new prepared(of, handle, fixed), nb::rv_policy::take_ownership);
 }
 
 void bind_prepared(nb::module_& in) {

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "profile.hpp"
 
+#include "arguments.hpp"
 #include "array_inputs.hpp"
+#include "interpreter_end.hpp"
 
 namespace sluice::python {
 namespace {
@@ -14,7 +16,7 @@ constexpr std::size_t usual_runs = 20;
 std::size_t runs_in(nb::dict& named) {
     if (!named.contains("runs")) return usual_runs;
     const nb::object given = nb::object(named["runs"]);
-    if (!nb::isinstance<nb::int_>(given) || nb::cast<std::int64_t>(given) < 1)
+    if (!nb::isinstance<nb::int_>(given) || integer_in(given) < 1)
         raise(PyExc_ValueError, "runs is a whole number, at least 1");
     nb::del(named["runs"]);
     return nb::cast<std::size_t>(given);
@@ -35,6 +37,7 @@ nb::object rows_of(const sluice_profile* from, std::size_t count) {
 
 nb::object profile(const network& of, PyObject* args, PyObject* kwargs) {
     of.birth().require("this network");
+    const work_in_flight call;
     nb::dict named;
     if (kwargs != nullptr) named.update(nb::borrow<nb::dict>(kwargs));
     const std::size_t runs = runs_in(named);

@@ -4,7 +4,7 @@
 #include <nanobind/stl/optional.h>
 
 #include <algorithm>
-#include <atomic>
+#include <charconv>
 #include <chrono>
 #include <cmath>
 
@@ -13,17 +13,13 @@ namespace {
 
 nb::handle await_function;  // kept for the process's life
 
-// A thread that asks for the GIL while the interpreter ends would be ended itself.
-std::atomic<bool> is_shut_down{false};
-// While a network computes, the process must not end: it destroys objects of the libraries that compute.
-std::atomic<int> runs_in_flight{0};
-
-void note_end() noexcept {
-    runs_in_flight.fetch_sub(1);
-    runs_in_flight.notify_all();
-}
-
 const network& network_in(const nb::object& of) { return *nb::inst_ptr<network>(of); }
+
+// "0.25 s"
+std::string text_of(double seconds) {
+    char digits[32];
+    return std::string(digits, std::to_chars(digits, digits + sizeof(digits), seconds).ptr) + " s";
+}
 
 }  // namespace
 
@@ -65,35 +61,21 @@ void run_end::come() noexcept {
     kept.clear();
 }
 
-void shut_down() {
-    is_shut_down.store(true);
-    const nb::gil_scoped_release without_gil;
-    for (int now = runs_in_flight.load(); now != 0; now = runs_in_flight.load()) runs_in_flight.wait(now);
-}
-
 in_flight::in_flight(const array_inputs& inputs) : end_(std::make_shared<run_end>()) {
     for (const array_input& each : inputs.arrays)
         if (nb::object owner = each.device_owner(); owner.is_valid()) end_->keep(std::move(owner));
-    at_end_ = std::make_unique<std::shared_ptr<run_end>>(end_);
-    runs_in_flight.fetch_add(1);
-    if (!is_shut_down.load()) return;
-    note_end();
-    raise(PyExc_RuntimeError, "the interpreter ends: nothing can be submitted any more");
-}
-
-in_flight::~in_flight() {
-    if (at_end_ != nullptr) note_end();  // nothing was submitted
+    at_end_ = std::make_unique<counted>(end_);
 }
 
 void in_flight::end(void* context) noexcept {
-    const std::unique_ptr<std::shared_ptr<run_end>> end(static_cast<std::shared_ptr<run_end>*>(context));
-    (*end)->come();
-    note_end();
+    const std::unique_ptr<counted> ended(static_cast<counted*>(context));
+    ended->end->come();
 }
 
 run::run(nb::object of, PyObject* args, PyObject* kwargs) : network_(std::move(of)) {
     const network& what = network_in(network_);
     what.birth().require("this network");
+    const work_in_flight call;
     const array_inputs inputs(what, args, kwargs);
     in_flight work(inputs);
     end_ = work.its_end();
@@ -110,7 +92,7 @@ run::run(nb::object of, PyObject* args, PyObject* kwargs) : network_(std::move(o
 
 run::~run() {
     if (!birth_.is_here()) return;
-    const nb::gil_scoped_release without_gil;
+    const gil_given_away without_gil;
     sluice_run_destroy(handle_);
 }
 
@@ -120,21 +102,16 @@ void run::wait(std::optional<double> seconds) const {
     using clock = std::chrono::steady_clock;
     const double most = std::min(seconds.value_or(HUGE_VAL), 1e9);
     const auto begin = clock::now();
-    for (;;) {
+    sluice_status status = sluice_run_wait(handle_, 0, nullptr);  // a run that is over gives its result at the end too
+    while (status == SLUICE_TIMED_OUT) {
         const double left = most - std::chrono::duration<double>(clock::now() - begin).count();
-        sluice_status status = SLUICE_OK;
-        {
-            const nb::gil_scoped_release without_gil;
-            const double now = std::clamp(left, 0.0, look);
-            status = sluice_run_wait(handle_, static_cast<std::int64_t>(now * 1e9), nullptr);
-        }
-        if (status == SLUICE_TIMED_OUT && left > look) {
-            if (PyErr_CheckSignals() != 0) throw nb::python_error();
-            continue;
-        }
-        check(status);
-        return;
+        if (left <= 0) raise(SLUICE_TIMED_OUT, "the run is not complete after " + text_of(most));
+        if (PyErr_CheckSignals() != 0) throw nb::python_error();
+        const work_in_flight call;
+        const nb::gil_scoped_release without_gil;
+        status = sluice_run_wait(handle_, static_cast<std::int64_t>(std::min(left, look) * 1e9), nullptr);
     }
+    check(status);
 }
 
 nb::object run::result(std::optional<double> seconds) {
@@ -142,9 +119,15 @@ nb::object run::result(std::optional<double> seconds) {
     if (seconds && !(*seconds >= 0)) raise(PyExc_ValueError, "timeout is a number of seconds, at least 0, or None");
     wait(seconds);
     if (arrays_.is_valid()) return arrays_;
-    sluice_result* result = nullptr;
-    check(sluice_run_wait(handle_, 0, &result));
-    arrays_ = arrays_of(network_in(network_), owned(result));
+    if (result_ == nullptr) {
+        sluice_result* result = nullptr;
+        check(sluice_run_wait(handle_, 0, &result));
+        result_ = owned(result);
+    }
+    const result_ptr kept = result_;
+    const nb::object made = arrays_of(network_in(network_), kept);
+    if (!arrays_.is_valid()) arrays_ = made;  // else another thread was faster
+    result_.reset();
     return arrays_;
 }
 
@@ -153,6 +136,16 @@ nb::object submit(nb::handle of, PyObject* args, PyObject* kwargs) {
 }
 
 void set_await_function(nb::object function) { await_function = function.release(); }
+
+bool run::is_done() const {
+    birth_.require("this run");
+    return sluice_run_wait(handle_, 0, nullptr) != SLUICE_TIMED_OUT;
+}
+
+void run::add_done_callback(nb::object self, nb::object f) {
+    birth_.require("this run");
+    end_->add_callback(std::move(f), std::move(self));
+}
 
 std::string run::text() const {
     const char* const state = !birth_.is_here() ? "of another process" : is_done() ? "over" : "running";

@@ -9,6 +9,7 @@
 
 #include "array_inputs.hpp"
 #include "array_outputs.hpp"
+#include "interpreter_end.hpp"
 #include "network.hpp"
 
 namespace sluice::python {
@@ -41,9 +42,6 @@ class in_flight {
 public:
     // Throws RuntimeError when the interpreter ends.
     explicit in_flight(const array_inputs& inputs);
-    in_flight(const in_flight&) = delete;  // counts itself
-    in_flight& operator=(const in_flight&) = delete;
-    ~in_flight();
 
     const std::shared_ptr<run_end>& its_end() const noexcept { return end_; }
     // For `end`, which has it from started() on.
@@ -53,8 +51,14 @@ public:
     static void end(void* context) noexcept;
 
 private:
+    struct counted {
+        explicit counted(std::shared_ptr<run_end> of) : end(std::move(of)) {}
+        const work_in_flight work;  // ends last
+        const std::shared_ptr<run_end> end;
+    };
+
     const std::shared_ptr<run_end> end_;
-    std::unique_ptr<std::shared_ptr<run_end>> at_end_;
+    std::unique_ptr<counted> at_end_;
 };
 
 class run {
@@ -67,9 +71,9 @@ public:
 
     // Waits without the GIL; a signal's exception ends the wait. The same arrays at each call.
     nb::object result(std::optional<double> seconds);
-    bool is_done() const { return sluice_run_wait(handle_, 0, nullptr) != SLUICE_TIMED_OUT; }
+    bool is_done() const;
     std::string text() const;
-    void add_done_callback(nb::object self, nb::object f) { end_->add_callback(std::move(f), std::move(self)); }
+    void add_done_callback(nb::object self, nb::object f);
 
 private:
     void wait(std::optional<double> seconds) const;
@@ -78,17 +82,14 @@ private:
     const made_here birth_;
     std::shared_ptr<run_end> end_;  // never null
     sluice_run* handle_ = nullptr;
-    nb::object arrays_;  // the result, once it was requested
+    result_ptr result_;  // from the first request until its arrays are made
+    nb::object arrays_;
 };
 
 nb::object submit(nb::handle network, PyObject* args, PyObject* kwargs);
 
 // The Python function that `await run` calls.
 void set_await_function(nb::object function);
-// Before the interpreter ends: waits until all runs have ended and their callbacks have returned; new ones are refused.
-// So no thread of the library asks for the GIL afterwards.
-void shut_down();
-
 void bind_run(nb::module_& in);
 
 }  // namespace sluice::python

@@ -5,6 +5,7 @@
 
 #include <optional>
 
+#include "interpreter_end.hpp"
 #include "network.hpp"
 
 namespace sluice::python {
@@ -16,6 +17,7 @@ class machine {
 public:
     machine(std::size_t cpu_devices, std::size_t cpu_workers, std::uint64_t cpu_memory_bytes, bool cuda,
             bool flush_denormals) {
+        const work_in_flight call;
         sluice_runtime_options options{};
         options.size = sizeof(options);
         options.cpu_devices = cpu_devices;
@@ -34,8 +36,7 @@ public:
     machine& operator=(const machine&) = delete;
     ~machine() {
         if (!birth_.is_here()) return;
-        // Ending a runtime waits for a thread that may wait for the GIL.
-        const nb::gil_scoped_release without_gil;
+        const gil_given_away without_gil;
         sluice_runtime_destroy(handle_);
     }
 
@@ -70,6 +71,7 @@ public:
     template <typename Read>
     nb::object load(Read&& read, nb::object made_by = nb::none(), const nb::bytes* file = nullptr) const {
         birth_.require("this runtime");
+        const work_in_flight call;
         sluice_network* made = nullptr;
         sluice_status status = SLUICE_OK;
         {

@@ -10,6 +10,7 @@
 #include "arguments.hpp"
 #include "array_inputs.hpp"
 #include "array_outputs.hpp"
+#include "interpreter_end.hpp"
 
 namespace sluice::python {
 namespace {
@@ -22,8 +23,7 @@ public:
     session_handle& operator=(const session_handle&) = delete;
     ~session_handle() {
         if (!birth_.is_here()) return;
-        // The last object of a runtime ends it, which waits for a thread that may wait for the GIL.
-        const nb::gil_scoped_release without_gil;
+        const gil_given_away without_gil;  // the last object of a runtime ends it
         sluice_session_destroy(handle_);
     }
 
@@ -79,6 +79,7 @@ public:
 
     nb::object step(PyObject* args, PyObject* kwargs) const {
         const auto held = open();
+        const work_in_flight call;
         const turn alone(*held);
         const std::vector<PyObject*> given = arguments_of(what(), takes_, args, kwargs);
         std::vector<array_input> arrays(given.size());
@@ -101,6 +102,7 @@ public:
 
     nb::object state() const {
         const auto held = open();
+        const work_in_flight call;
         const turn alone(*held);
         sluice_result* result = nullptr;
         sluice_status status = SLUICE_OK;
@@ -121,6 +123,7 @@ public:
 
     void set_state(nb::dict values) const {
         const auto held = open();
+        const work_in_flight call;
         const turn alone(*held);
         for (const auto& [name, value] : values) {
             const std::string text = nb::cast<std::string>(nb::str(name));

@@ -3,9 +3,11 @@
 
 #include <charconv>
 
+#include "arguments.hpp"
 #include "cuda_array.hpp"
 #include "dlpack.hpp"
 #include "host_buffer.hpp"
+#include "interpreter_end.hpp"
 
 namespace sluice::python {
 namespace {
@@ -51,6 +53,7 @@ private:
         return number;
     }
     void lend(void* stream) const {
+        const work_in_flight call;
         sluice_status status = SLUICE_OK;
         {
             const nb::gil_scoped_release without_gil;
@@ -78,7 +81,7 @@ nb::object tensor::dlpack(nb::handle stream, nb::handle max_version, nb::handle 
     if (is_on_gpu()) {
         if (const consumer_stream theirs = consumer_stream::of_dlpack(stream); theirs.waits) lend(theirs.handle);
     }
-    const bool is_versioned = !max_version.is_none() && nb::cast<int>(max_version[0]) >= 1;
+    const bool is_versioned = !max_version.is_none() && integer_in(nb::object(max_version[0])) >= 1;
     auto keeper = std::make_unique<result_ptr>(owner_);
     nb::object made = give_tensor(memory_, place_, is_versioned, keeper.get(),
                                   [](void* held) { delete static_cast<result_ptr*>(held); });
@@ -107,6 +110,7 @@ nb::object tensor::cuda_array() const {
 
 int tensor::show(PyObject* self, Py_buffer* to, int flags) {
     if (is_on_gpu()) {
+        to->obj = nullptr;
         PyErr_Format(PyExc_BufferError, "the memory is on %s: take it by __dlpack__ or __cuda_array_interface__",
                      device_.c_str());
         return -1;
@@ -150,9 +154,7 @@ nb::object tensor_of(const result_ptr& result, std::size_t index, const std::str
     return nb::cast(new tensor(result, index, device), nb::rv_policy::take_ownership);
 }
 
-bool is_device_tensor(nb::handle object) {
-    return nb::isinstance<tensor>(object) && nb::inst_ptr<tensor>(object)->is_on_gpu();
-}
+bool is_tensor(nb::handle object) { return nb::isinstance<tensor>(object); }
 
 void bind_tensor(nb::module_& in) {
     nb::class_<tensor>(in, "Tensor", nb::type_slots(tensor_slots),

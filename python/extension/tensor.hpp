@@ -24,8 +24,9 @@ nb::object shape_tuple(const std::int64_t* lengths, std::size_t rank);
 // `device` is the name of the network's device, where the output is unless it is in host memory.
 nb::object tensor_of(const result_ptr& result, std::size_t index, const std::string& device);
 
-// Whether the object is a sluice.Tensor on a GPU: its slots are those of the buffer protocol, which it refuses.
-bool is_device_tensor(nb::handle object);
+// Whether the object is a sluice.Tensor. Its slots are those of the buffer protocol, also where it refuses that: on a
+// GPU, and of bfloat16.
+bool is_tensor(nb::handle object);
 
 void bind_tensor(nb::module_& in);
 

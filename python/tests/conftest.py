@@ -63,6 +63,17 @@ class OnlyDLPack:
         return self.device or self.array.__dlpack_device__()
 
 
+class LikePyTorch(OnlyDLPack):
+    """The same with what a tensor of PyTorch has: dtype, shape, and a method named size."""
+
+    def __init__(self, array):
+        super().__init__(array)
+        self.dtype, self.shape = f"torch.{array.dtype}", array.shape
+
+    def size(self):
+        return self.shape
+
+
 class CudaArray:
     """An object with __cuda_array_interface__, as CuPy's arrays have it. The address is never read here."""
 

@@ -69,6 +69,24 @@ def test_every_type_of_numpy(types):
         memoryview(kept)
 
 
+def test_a_tensor_of_bfloat16_is_an_input_of_the_next_call(types):
+    inputs = {each.name: numpy.ones(2, each.dtype) for each in types.inputs if each.dtype != "bfloat16"}
+    first = types(**inputs, in_bfloat16=bfloat16([0.5, -2]))["out_bfloat16"]
+    second = types(**inputs, in_bfloat16=first)["out_bfloat16"]
+    assert second.shape == (2,) and bits_of(second) == bits_of(first) == [0x3F00, 0xC000]
+
+
+def bits_of(tensor):
+    """The numbers of a sluice.Tensor of bfloat16, which NumPy has not."""
+    import ctypes
+
+    capsule = tensor.__dlpack__()
+    pointer = ctypes.pythonapi.PyCapsule_GetPointer
+    pointer.restype, pointer.argtypes = ctypes.c_void_p, [ctypes.py_object, ctypes.c_char_p]
+    data = ctypes.cast(pointer(capsule, b"dltensor"), ctypes.POINTER(ctypes.c_void_p))[0]
+    return list((ctypes.c_uint16 * 2).from_address(data))
+
+
 def bfloat16(numbers):
     return numpy.array(numbers, pytest.importorskip("ml_dtypes").bfloat16)
 

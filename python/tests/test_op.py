@@ -5,6 +5,7 @@ import asyncio
 
 import numpy
 import pytest
+from conftest import LikePyTorch
 
 import sluice
 from sluice import op
@@ -93,6 +94,60 @@ def test_new_tensors():
     assert near(run(op.upload([1, 2], "float16")), numpy.array([1, 2], "float16"))
 
 
+def test_arrays_of_other_libraries_are_constants():
+    for of in (B, W):
+        assert near(run(op.maximum(op.upload(of), LikePyTorch(of + 1))), of + 1)
+    hidden = op.sync(op.upload(X) * 2)  # a sluice.Tensor
+    assert near(run(op.upload(X) + hidden), X * 3)
+    powers = op.sync(op.upload([1, 2]) + 0)
+    assert near(run(op.upload([3, 4]) ** powers), numpy.array([3, 16]))
+    with pytest.raises(TypeError, match="a negative number has fractions"):
+        op.upload([3, 4]) ** op.sync(op.upload([1, -2]) + 0)
+
+
+@pytest.mark.parametrize("wrap", [lambda array: array, LikePyTorch])
+def test_constants_are_copied_when_they_are_made(wrap):
+    w, few = W.copy(), numpy.ones(3, "float32")
+    pipeline = op.gemm(op.upload(X), wrap(w), op.constant(wrap(few)))
+    w[:] = 5
+    few[:] = 7
+    assert near(run(pipeline), X @ W + 1)
+    with pytest.raises(ValueError, match="a constant is on a device"):
+        op.constant(on_a_gpu(few))
+
+
+def on_a_gpu(array):
+    made = LikePyTorch(array)
+    made.device = (2, 0)
+    return made
+
+
+def test_bfloat16():
+    def f32(operation):
+        return run(op.cast(operation, "float32"))
+
+    x = op.cast(op.upload(X), "bfloat16")
+    rounded = f32(x)
+    assert numpy.allclose(rounded, X, rtol=1e-2)
+    for made, expected in [(x * 2, rounded * 2), (2 - x, 2 - rounded), (op.clamp(x, -1, 1), rounded.clip(-1, 1)),
+                           (x + op.full((4,), 2, "bfloat16"), rounded + 2), (x * op.zeros((5, 1), "bfloat16"), 0 * X),
+                           (op.arange(4, dtype="bfloat16"), numpy.arange(4)), (op.constant([2], "bfloat16"), [2])]:
+        assert made.dtype == "bfloat16" and numpy.allclose(f32(made), expected, rtol=1e-2)
+    assert f32(x > 0).tolist() == (rounded > 0).tolist()
+    with pytest.raises(TypeError, match="too large"):
+        x * 1e39
+    kept = op.sync(x)
+    assert isinstance(kept, sluice.Tensor) and kept.dtype == "bfloat16"
+    for again in (op.upload(kept), op.constant(kept)):
+        assert again.shape == X.shape and numpy.array_equal(f32(again), rounded)
+
+
+def test_bfloat16_of_no_dimension():
+    half = numpy.array(0.5, pytest.importorskip("ml_dtypes").bfloat16)
+    for made in (op.upload(half), op.constant(half)):
+        assert near(run(op.cast(made, "float32") * 3), numpy.float32(1.5))
+
+
 def test_zip_gives_each_as_an_argument():
     a, b = op.upload(X), op.upload(X * 2)
     assert near(run(op.zip(a, b).and_then(lambda a, b: a + b)), X * 3)
@@ -140,6 +195,20 @@ def test_compile_makes_a_network():
     assert near(op.compile(op.relu, ("n",))(X[0]), numpy.maximum(X[0], 0))
 
 
+def test_inputs_have_the_names_of_a_methods_arguments():
+    class Layer:
+        def __call__(self, x, shift=0):
+            return x * 2 + shift
+
+        @classmethod
+        def of_class(cls, y):
+            return y + 1
+
+    net = op.compile(Layer().__call__, ("rows", 4), (4,))
+    assert [each.name for each in net.inputs] == ["x", "shift"] and near(net(X, X[0]), X * 2 + X[0])
+    assert op.compile(Layer.of_class, (4,)).inputs[0].name == "y"
+
+
 def test_lengths_with_names_are_followed():
     x = op.input(("rows", 4))
     assert op.gemm(x, W).shape == ("rows", 3)
@@ -166,6 +235,8 @@ def test_what_does_not_fit_is_refused_where_it_is_written():
         (lambda: op.node("LeakyRelu", x, alpha=[object()]), TypeError, "'alpha' is an int, a float"),
         (lambda: op.cast(x, "complex64"), TypeError, "complex64"),
         (lambda: op.upload(X.astype("complex64")), TypeError, "complex64"),
+        (lambda: op.constant(X.astype("complex64")), TypeError, "complex64"),
+        (lambda: op.gemm(x, LikePyTorch(W.T.copy().T)), ValueError, "make it contiguous"),
         (lambda: op.relu(op.download(x)), TypeError, "download is the last"),
         (lambda: op.relu(op.zip(x, x)), TypeError, "given a zip"),
         (lambda: x.and_then(lambda x: 3), TypeError, "gave int"),
@@ -224,6 +295,15 @@ def test_floats_divide_downwards_as_those_of_numpy():
 def test_numbers_that_a_type_cannot_hold_are_refused(f, of):
     with pytest.raises(TypeError, match="cast"):
         f(op.upload(of))
+
+
+@pytest.mark.parametrize("f", [
+    lambda: op.input((2**70,)), lambda: op.node("LeakyRelu", op.upload(X), alpha=2**70),
+    lambda: op.softmax(op.upload(X), axis=2**70), lambda: op.transpose(op.upload(X), (0, -2**70)),
+], ids=range(4))
+def test_integers_beyond_64_bits_are_refused(f):
+    with pytest.raises(OverflowError):
+        op.relu(f())
 
 
 def test_in_place_operators_are_the_same():

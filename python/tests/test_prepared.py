@@ -9,6 +9,7 @@ import numpy
 import pytest
 
 import sluice
+from conftest import NETWORKS
 
 
 def test_a_prepared_network_gives_the_same_bits(digits, pixels):
@@ -74,6 +75,23 @@ def test_wrong_shapes_are_refused(digits):
         digits.prepare((8, 64), (8, 64))
     with pytest.raises(TypeError):
         digits.prepare((8, "rows"))
+
+
+def test_numbers_that_decide_may_be_fixed(runtime):
+    net = runtime.load(NETWORKS / "reshape.onnx")
+    with pytest.raises(sluice.UnsupportedError, match="input 'shape' decide about shapes"):
+        net.prepare(x=(6,), shape=(2,))
+    for rows in (2, 3):
+        fast = net.prepare(x=(6,), shape=numpy.array([rows, 6 // rows]))
+        assert set(fast.inputs) == {"x"} and "shape" not in repr(fast)
+        fast.inputs["x"][:] = range(6)
+        assert numpy.array_equal(fast.run()["y"], numpy.arange(6, dtype=numpy.float32).reshape(rows, -1))
+    with pytest.raises(sluice.InvalidArgumentError, match="input 'x' is not fixed"):
+        net.prepare(x=numpy.zeros(6, numpy.float32), shape=numpy.array([2, 3]))
+    with pytest.raises(sluice.InvalidArgumentError, match="fixed to numbers of i32"):
+        net.prepare(x=(6,), shape=numpy.array([2, 3], numpy.int32))
+    with pytest.raises(TypeError, match="a tuple of lengths, such as .* is given str"):
+        net.prepare(x=(6,), shape="2, 3")
 
 
 def test_threads_have_their_own(digits, pixels):

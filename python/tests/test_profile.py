@@ -40,6 +40,8 @@ def test_what_is_refused(digits, pixels):
     for wrong in [0, -1, 2.5, "3"]:
         with pytest.raises(ValueError, match="runs is a whole number, at least 1"):
             digits.profile(pixels, runs=wrong)
+    with pytest.raises(OverflowError):
+        digits.profile(pixels, runs=2**70)
     with pytest.raises(sluice.ShapeError, match="is given 3"):
         digits.profile(pixels[:, :3])
     with pytest.raises(TypeError, match="there is none named 'rows'"):

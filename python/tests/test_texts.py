@@ -46,3 +46,14 @@ def test_what_is_not_text_is_refused(colours):
 def test_runs_that_are_awaited_give_texts(colours):
     run = colours.submit([["green", "green"]])
     assert run.result()["farbe"].tolist() == [["gr\u00fcn", "gr\u00fcn"]]
+
+
+def test_texts_are_no_tensors_and_are_not_written_in_place(colours):
+    with pytest.raises(ValueError, match="output 'farbe' is text, which is no Tensor"):
+        colours.forward([["red", "blue"]])
+    number, farbe = numpy.zeros((1, 2), "int64"), numpy.zeros((1, 2), "int64")
+    for out in ([number, farbe], {"number": number, "farbe": farbe}):
+        with pytest.raises(ValueError, match="output 'farbe' is text, which is not written in place"):
+            colours([["red", "blue"]], out=out)
+    assert not number.any()
+    assert isinstance(colours([["red", "blue"]], outputs="number"), numpy.ndarray)

@@ -21,6 +21,9 @@ fast.inputs["x"][:] = 1
 fast.run()
 net(numpy.zeros((1, 64)), out=y, outputs=None)
 print(layer.profile(numpy.zeros((1, 64)), runs=3).rows[0].microseconds, layer.forward(numpy.zeros((1, 64))))
+rows: list[list[str]] = [["red", "blue"]]
+net(rows, colour="red", names=["red"])
+net.submit([["red"]]).result()
 async def use() -> None:
     await net.submit(x=numpy.zeros(3))
 try: sluice.loads(b"")
@@ -32,6 +35,7 @@ import sluice.op
 sluice.load(3)
 sluice.load("m.onnx").inputs[0].nothing
 sluice.load("m.onnx")(3.0)
+sluice.load("m.onnx")([[3]])
 sluice.op.relu(sluice.op.upload([1.0]), slope=3)
 """
 
@@ -51,4 +55,4 @@ def test_programs_are_checked(tmp_path):
     good = mypy("mypy", "--strict", str(tmp_path / "good.py"))
     assert good.returncode == 0, good.stdout
     bad = mypy("mypy", "--strict", str(tmp_path / "bad.py"))
-    assert bad.stdout.count("error:") == 4, bad.stdout
+    assert bad.stdout.count("error:") == 5, bad.stdout

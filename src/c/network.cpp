@@ -247,8 +247,9 @@ sluice_status sluice_network_text(const sluice_network* network, int64_t code, c
     return guarded([&] {
         const std::string_view here = "sluice_network_text";
         const std::string_view found = require(network, here, "network").held->texts.text_of(code);
+        require(text, here, "text");
         require(length, here, "length") = found.size();
-        require(text, here, "text") = found.data();
+        *text = found.data();
     });
 }
 

@@ -65,7 +65,8 @@ void require_index(const std::vector<sluice_prepared::value>& all, std::size_t i
 
 sluice_prepared::sluice_prepared(std::shared_ptr<const loaded_network> from, nn::prepared with)
     : of(std::move(from)), made(std::move(with)) {
-    for (std::size_t i = 0; i < of->inputs.size(); ++i) inputs.push_back(value_of(made.input(i).form()));
+    for (std::size_t i = 0; i < of->inputs.size(); ++i)
+        inputs.push_back(made.is_fixed(i) ? value{} : value_of(made.input(i).form()));
     for (std::size_t i = 0; i < of->outputs.size(); ++i) outputs.push_back(value_of(made.output(i).form()));
 }
 
@@ -77,6 +78,27 @@ sluice_status sluice_prepared_create(const sluice_network* network, const sluice
         require(prepared, here, "prepared");
         const std::vector<nn::input_shape> given = shapes_from(shapes, count, here);
         *prepared = new sluice_prepared(of, of->network.prepare(given));
+    });
+}
+
+sluice_status sluice_prepared_create_fixed(const sluice_network* network, const sluice_input_shape* shapes,
+                                           size_t count, const sluice_fixed_input* fixed, size_t fixed_count,
+                                           sluice_prepared** prepared) {
+    return guarded([&] {
+        const std::string_view here = "sluice_prepared_create_fixed";
+        const std::shared_ptr<const loaded_network>& of = require(network, here, "network").held;
+        require(prepared, here, "prepared");
+        const std::vector<nn::input_shape> given = shapes_from(shapes, count, here);
+        if (fixed_count != 0) require(fixed, here, "fixed");
+        require_count(fixed_count, here, "fixed inputs");
+        std::vector<nn::any_tensor> held;
+        std::vector<nn::fixed_input> numbers;
+        for (std::size_t i = 0; i < fixed_count; ++i) {
+            const std::string_view name = &require(fixed[i].name, here, "name");
+            held.push_back(host_copy(fixed[i].numbers, here));
+            numbers.push_back({name, nn::input_view(held.back())});
+        }
+        *prepared = new sluice_prepared(of, of->network.prepare(given, numbers));
     });
 }
 

@@ -8,6 +8,7 @@
 #include "graph/learned_graph.hpp"
 #include "graph/memory_plan.hpp"
 #include "runtime/graph_difference.hpp"
+#include "runtime/note_failure.hpp"
 #include "runtime/runtime_log.hpp"
 #include "sluice/base/error.hpp"
 #include "sluice/base/printable.hpp"
@@ -84,7 +85,12 @@ std::unique_ptr<graph_instance> compiled_graph::make_instance(const graph_functi
     again.graph.is_for_kernels = use_ == graph_use::by_kernels;
     note_memory(*made, recorder, again.graph);
     understand(*made, again.graph, learned);
-    made->program = device_.interpreter().instantiate(device_, std::move(again.graph));
+    try {
+        made->program = device_.interpreter().instantiate(device_, std::move(again.graph));
+    } catch (const device_error& failure) {
+        sluice::detail::note_failure(device_, failure);
+        throw;
+    }
     keep(*made, recorder);
     log_instantiation();
     return made;

@@ -100,7 +100,8 @@ std::unique_ptr<prepared_call> calls_of_rows::prepare() const {
     std::string why_not;
     std::unique_ptr<prepared_call> one;
     try {
-        one = try_to_prepare(of_.inside(), {view_form(io::dtype::f32, in_)}, why_not, most_bytes_of_call);
+        one = try_to_prepare(of_.inside(), prepared_inputs({view_form(io::dtype::f32, in_)}), why_not,
+                             most_bytes_of_call);
     } catch (const out_of_memory&) {  // operations take less
         return nullptr;
     }

@@ -22,6 +22,8 @@ using sluice::detail::spin_guard;
 
 // A network whose inputs have ever other shapes must not fill the memory with what it will not use again.
 constexpr std::size_t most_seen = 64;
+// Of as many that cannot be prepared no further one is tried: each try takes as long as a preparation.
+constexpr std::size_t most_refused = 8;
 
 // The caller waits before the numbers may change.
 any_tensor uploaded(execution_context& context, const input_view& from) {
@@ -32,23 +34,47 @@ any_tensor uploaded(execution_context& context, const input_view& from) {
     return any_tensor(from.form().type(), lengths_of(from.form()), std::move(to));
 }
 
+// FNV-1a, for words instead of bytes.
+class key_of_words {
+public:
+    explicit key_of_words(std::uint64_t offset = 0xcbf29ce484222325) : key_(offset) {}
+    void add(std::uint64_t word) noexcept {
+        key_ = (key_ ^ word) * 0x100000001b3;
+        key_ ^= key_ >> 32;
+    }
+    std::uint64_t operator()() const noexcept { return key_ == 0 ? 1 : key_; }
+
+private:
+    std::uint64_t key_;
+};
+
 }  // namespace
 
 kept_calls::kept_calls(const prepared_network& of) : of_(of), most_bytes_(kept_limit::current()) {}
 kept_calls::~kept_calls() = default;
 
 std::uint64_t kept_calls::key_of(std::span<const input_view> inputs) noexcept {
-    std::uint64_t key = 0xcbf29ce484222325;  // the offset and the prime of FNV-1a, for words instead of bytes
-    const auto add = [&key](std::uint64_t word) {
-        key = (key ^ word) * 0x100000001b3;
-        key ^= key >> 32;
-    };
+    key_of_words key;
     for (const input_view& each : inputs) {
-        add(static_cast<std::uint64_t>(each.form().type()));
-        add(each.form().shape().size());
-        for (const std::size_t length : each.form().shape()) add(length);
+        key.add(static_cast<std::uint64_t>(each.form().type()));
+        key.add(each.form().shape().size());
+        for (const std::size_t length : each.form().shape()) key.add(length);
     }
-    return key == 0 ? 1 : key;
+    return key();
+}
+
+std::uint64_t kept_calls::key_for(std::span<const input_view> inputs) const noexcept {
+    key_of_words key{key_of(inputs)};
+    for (std::size_t i = 0; i < inputs.size(); ++i) {
+        const std::size_t bytes = inputs[i].form().size_bytes();
+        if (!has_few_that_decide(of_, i, inputs[i].form())) continue;
+        for (std::size_t at = 0; at < bytes; at += sizeof(std::uint64_t)) {
+            std::uint64_t word = 0;
+            std::memcpy(&word, inputs[i].data() + at, std::min(sizeof(word), bytes - at));
+            key.add(word);
+        }
+    }
+    return key();
 }
 
 // Threads get the numbers 0, 1, 2 ...; the first eight of them have eight places each.
@@ -77,7 +103,7 @@ void kept_calls::note_use(place& of) noexcept {
 }
 
 kept_calls::use kept_calls::find(std::span<const input_view> inputs) noexcept {
-    const std::uint64_t key = key_of(inputs);
+    const std::uint64_t key = key_for(inputs);
     const std::size_t first = first_of_thread();
     for (std::size_t i = 0; i < most; ++i) {
         place& each = places_[(first + i) % most];
@@ -87,7 +113,7 @@ kept_calls::use kept_calls::find(std::span<const input_view> inputs) noexcept {
 }
 
 bool kept_calls::has(std::span<const input_view> inputs) const noexcept {
-    const std::uint64_t key = key_of(inputs);
+    const std::uint64_t key = key_for(inputs);
     for (const place& each : places_)
         if (each.key.load(std::memory_order_relaxed) == key) return true;
     return false;
@@ -151,10 +177,20 @@ std::unique_ptr<prepared_call> kept_calls::taken_out(place& from) noexcept {
     return std::move(from.what);
 }
 
+void kept_calls::forget() noexcept {
+    for (place& each : places_) {
+        std::unique_ptr<prepared_call> dropped;  // destroyed without the lock
+        const std::lock_guard lock(adding_);
+        if (each.key.load(std::memory_order_relaxed) == 0 || !take(each)) continue;
+        dropped = taken_out(each);
+        leave(each);
+    }
+}
+
 kept_calls::use kept_calls::add(std::unique_ptr<prepared_call> made, std::span<const input_view> inputs) {
     std::vector<std::unique_ptr<prepared_call>> dropped;  // destroyed without the lock
     dropped.reserve(most + 1);
-    const std::uint64_t key = key_of(inputs);
+    const std::uint64_t key = key_for(inputs);
     const std::lock_guard lock(adding_);
     added_.fetch_add(1, std::memory_order_relaxed);
     while (bytes() + made->bytes() > most_bytes_) {
@@ -175,33 +211,30 @@ kept_calls::use kept_calls::add(std::unique_ptr<prepared_call> made, std::span<c
 }
 
 bool kept_calls::is_repeated(std::span<const input_view> inputs) {
-    std::vector<view_form> forms = forms_of(inputs);
-    std::vector<view_form> dropped;  // destroyed without the lock
+    const std::uint64_t key = key_for(inputs);
     const spin_guard lock(guard_);
-    if (cannot_prepare_) return false;
-    if (has(inputs) || std::ranges::find(seen_, forms) != seen_.end()) return true;
-    if (seen_.size() == most_seen) {
-        dropped = std::move(seen_.front());
-        seen_.erase(seen_.begin());
-    }
-    seen_.push_back(std::move(forms));
+    if (std::ranges::find(refused_, key) != refused_.end() || refused_.size() >= most_refused) return false;
+    if (has(inputs) || std::ranges::find(seen_, key) != seen_.end()) return true;
+    if (seen_.size() == most_seen) seen_.erase(seen_.begin());
+    seen_.push_back(key);
     return false;
 }
 
 kept_calls::use kept_calls::prepare(std::span<const input_view> inputs) {
     std::unique_ptr<prepared_call> made;
     try {
-        made = std::make_unique<prepared_call>(of_, forms_of(inputs));
+        made = std::make_unique<prepared_call>(of_, prepared_inputs(of_, inputs));
     } catch (const error& refusal) {
         if (refusal.code() != errc::graph_refused) throw;
         const spin_guard lock(guard_);
-        cannot_prepare_ = true;
+        const std::uint64_t key = key_for(inputs);
+        if (std::ranges::find(refused_, key) == refused_.end()) refused_.push_back(key);
+        std::erase(seen_, key);
         return {};
     }
     {
-        const std::vector<view_form> forms = forms_of(inputs);
         const spin_guard lock(guard_);
-        std::erase(seen_, forms);
+        std::erase(seen_, key_for(inputs));
     }
     return add(std::move(made), inputs);
 }
@@ -227,7 +260,8 @@ kept_calls::use kept_calls::use_for(std::span<const input_view> inputs) {
     kept_calls::use found = find(inputs);
     if (found) return found;
     sluice::detail::require_may_wait(of_.on(), "network");
-    return is_repeated(inputs) && why_not_prepared(of_, forms_of(inputs)).empty() ? prepare(inputs) : use();
+    if (inputs.size() != of_.from().body.inputs.size()) return {};  // the run refuses them
+    return is_repeated(inputs) && why_not_prepared(of_, prepared_inputs(of_, inputs)).empty() ? prepare(inputs) : use();
 }
 
 template <typename Require, typename Deliver>

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // kept_calls: answers of a network at once. For each combination of input shapes that comes again, the network is
-// prepared once and kept; each prepared call is in use by one thread at a time.
+// prepared once and kept; each prepared call is in use by one thread at a time. Where few numbers decide about shapes
+// or about what is run, they are a part of the combination.
 //
 // A thread that calls again and again, with the same shapes, finds its call at once and writes to no memory that
 // another thread reads: each thread begins to look at a place of its own, and takes there what it finds elsewhere.
@@ -46,6 +47,9 @@ public:
     // A number for their types and shapes, not 0. Two combinations hardly ever have the same.
     static std::uint64_t key_of(std::span<const input_view> inputs) noexcept;
 
+    // Calls that no thread uses go, with their memory; later ones are made again. Takes time for each call.
+    void forget() noexcept;
+
     std::size_t bytes() const noexcept { return all_bytes_.load(std::memory_order_relaxed); }  // of all calls
 
 private:
@@ -79,6 +83,8 @@ private:
         place* of_ = nullptr;
     };
 
+    // The same, also for the few numbers that decide.
+    std::uint64_t key_for(std::span<const input_view> inputs) const noexcept;
     // A call for these inputs that no thread uses; or none.
     use find(std::span<const input_view> inputs) noexcept;
     // Whether there is one for these inputs, or very probably, in use or not.
@@ -115,11 +121,11 @@ private:
     const std::size_t most_bytes_;
     std::array<place, most> places_;
     std::mutex adding_;
-    std::atomic<std::uint64_t> added_{0};       // calls, so far
-    std::atomic<std::size_t> all_bytes_{0};     // only who has adding_ changes these two
-    sluice::detail::spin_lock guard_;           // guards what follows; held for a few comparisons
-    std::vector<std::vector<view_form>> seen_;  // once, the latest last
-    bool cannot_prepare_ = false;
+    std::atomic<std::uint64_t> added_{0};    // calls, so far
+    std::atomic<std::size_t> all_bytes_{0};  // only who has adding_ changes these two
+    sluice::detail::spin_lock guard_;        // guards what follows; held for a few comparisons
+    std::vector<std::uint64_t> seen_;        // keys of what came once, the latest last
+    std::vector<std::uint64_t> refused_;     // keys of what cannot be prepared; of many, none is tried any more
 };
 
 }  // namespace sluice::nn::detail

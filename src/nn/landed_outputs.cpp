@@ -132,6 +132,36 @@ landed_outputs submit_landing(const prepared_network& of, execution_context& con
     return made;
 }
 
+landed_outputs submit_runs(const prepared_network& of, execution_context& context,
+                           std::vector<std::vector<any_tensor>> pieces) {
+    landed_outputs made{of.from().path, {}, {}, {}};
+    std::vector<std::vector<any_tensor>> outputs;
+    for (std::vector<any_tensor>& each : pieces) {
+        outputs.push_back(of.run(&context, operators::place::device, std::move(each), &made.checks));
+        const bool is_here = std::ranges::any_of(outputs.back(), &any_tensor::is_on_host);
+        if (is_here || !made.checks.empty()) throw error(errc::graph_refused, "the batch cannot be computed in pieces");
+    }
+    for (std::size_t i = 0; i < outputs[0].size(); ++i) {
+        std::vector<std::size_t> shape = outputs[0][i].shape();
+        for (std::size_t p = 1; p < outputs.size(); ++p) shape.at(0) += outputs[p][i].shape().at(0);
+        made.outputs.push_back(any_tensor::of_shape(outputs[0][i].type(), std::move(shape)));
+    }
+    const command_info info{"download"};
+    const stream on = context.stream();
+    if (const std::size_t bytes = made.block_bytes(); bytes != 0) made.block = on.allocate_host(bytes, info);
+    // Copies to one block come one after the other: those of the first piece first.
+    std::vector<std::size_t> at{0};
+    for (const any_tensor& each : made.outputs) at.push_back(at.back() + landed_outputs::aligned(each.size_bytes()));
+    for (const std::vector<any_tensor>& each : outputs) {
+        for (std::size_t i = 0; i < each.size(); ++i) {
+            const std::size_t bytes = each[i].size_bytes();
+            if (bytes != 0) sluice::detail::copy_to_host(on, info, *made.block, at[i], *each[i].memory(), bytes);
+            at[i] += bytes;
+        }
+    }
+    return made;
+}
+
 any_tensor host_copy(const input_view& from) {
     std::byte* to = nullptr;
     any_tensor made =

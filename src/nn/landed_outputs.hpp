@@ -56,6 +56,11 @@ landed_outputs submit_landing(const prepared_network& of, execution_context& con
 // The same of a run that it submits, with all outputs.
 landed_outputs submit_run(const prepared_network& of, execution_context& context, std::vector<any_tensor> inputs);
 
+// The same of runs with some rows each, one after the other, for a network whose rows are independent and along the
+// first axes. Throws errc::graph_refused where outputs are on the host, or numbers are checked.
+landed_outputs submit_runs(const prepared_network& of, execution_context& context,
+                           std::vector<std::vector<any_tensor>> pieces);
+
 any_tensor host_copy(const input_view& from);  // in host memory of its own
 
 }  // namespace sluice::nn::detail

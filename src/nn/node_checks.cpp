@@ -36,6 +36,7 @@ void check_node(const std::filesystem::path& path, const node& which, std::size_
             if (which.inputs[i].empty() && (what.host_inputs & operators::input_bit(i)) == 0)
                 refuse("leaves out its input " + std::to_string(i));
     }
+    if (std::ranges::all_of(which.outputs, &std::string::empty)) refuse("has no outputs");
     if (which.outputs.size() > what.most_outputs)
         refuse("has " + std::to_string(which.outputs.size()) + " outputs, which is too many");
     for (const auto& [name, value] : which.attributes) {

@@ -17,6 +17,7 @@
 namespace sluice::nn {
 namespace {
 
+using detail::prepared_inputs;
 using detail::prepared_network;
 using detail::view_form;
 
@@ -54,13 +55,36 @@ std::optional<std::vector<std::size_t>> shape_in(const value_info& of) {
 }
 
 // In the model's order. Whether they are the model's is found where the network is compiled.
-std::vector<view_form> forms_of(const prepared_network& of, std::span<const input_shape> given) {
+prepared_inputs inputs_of(const prepared_network& of, std::span<const input_shape> given,
+                          std::span<const fixed_input> fixed) {
     const std::vector<value_info>& inputs = of.from().body.inputs;
     std::vector<std::optional<std::vector<std::size_t>>> shapes(inputs.size());
-    for (const input_shape& each : given) {
-        auto& its = shapes[place_named(of, inputs, "input", each.name)];
-        if (its) refuse(of, errc::invalid_argument, "the shape of input " + in_quotes(each.name) + " is given twice");
-        its = each.shape;
+    std::vector<any_tensor> numbers(inputs.size());
+    const auto give = [&](std::string_view name, std::vector<std::size_t> shape) {
+        const std::size_t at = place_named(of, inputs, "input", name);
+        if (shapes[at]) refuse(of, errc::invalid_argument, "the shape of input " + in_quotes(name) + " is given twice");
+        shapes[at] = std::move(shape);
+        return at;
+    };
+    for (const input_shape& each : given) give(each.name, each.shape);
+    for (const fixed_input& each : fixed) {
+        const view_form& form = each.numbers.form();
+        const std::size_t at = give(each.name, detail::lengths_of(form));
+        const std::string name = "input " + in_quotes(each.name);
+        if (!of.is_host_input(at)) {
+            refuse(of, errc::invalid_argument,
+                   name +
+                       " is not fixed: its numbers decide neither about shapes nor about what is run; write them "
+                       "before a run");
+        }
+        if (form.type() != inputs[at].type) {
+            refuse(of, errc::invalid_argument,
+                   name + " is " + std::string(io::to_string(inputs[at].type)) + ", and is fixed to numbers of " +
+                       std::string(io::to_string(form.type())));
+        }
+        if (each.numbers.data() == nullptr && form.size_bytes() != 0)
+            refuse(of, errc::invalid_argument, "the view of " + name + " has no memory");
+        numbers[at] = detail::host_copy(each.numbers);
     }
     std::vector<view_form> forms;
     for (std::size_t i = 0; i < inputs.size(); ++i) {
@@ -71,7 +95,9 @@ std::vector<view_form> forms_of(const prepared_network& of, std::span<const inpu
         }
         forms.emplace_back(inputs[i].type, *shapes[i]);
     }
-    return forms;
+    prepared_inputs made(std::move(forms));
+    made.numbers = std::move(numbers);
+    return made;
 }
 
 }  // namespace
@@ -89,8 +115,16 @@ prepared& prepared::operator=(prepared&& from) noexcept {
 }
 
 output_view prepared::input(std::size_t index) const {
-    require_place(*of_, of_->from().body.inputs, "input", index);
+    if (is_fixed(index)) {
+        refuse(*of_, errc::invalid_argument,
+               "input " + in_quotes(of_->from().body.inputs[index].name) + " is fixed: it was given to prepare");
+    }
     return call_->input(index);
+}
+
+bool prepared::is_fixed(std::size_t index) const {
+    require_place(*of_, of_->from().body.inputs, "input", index);
+    return call_->is_fixed(index);
 }
 
 input_view prepared::output(std::size_t index) const {
@@ -120,19 +154,18 @@ void prepared::require_type(io::dtype has, io::dtype wanted) const {
                std::string(io::to_string(wanted)));
 }
 
-prepared network::prepare(std::span<const input_shape> shapes) const {
+prepared network::prepare(std::span<const input_shape> shapes, std::span<const fixed_input> fixed) const {
     device& on = made_->on();
     on.throw_if_refusing();
     sluice::detail::require_may_wait(on, "prepare");
-    std::vector<view_form> forms = forms_of(*made_, shapes);
     std::string why_not;
-    auto call = detail::try_to_prepare(*made_, std::move(forms), why_not);
+    auto call = detail::try_to_prepare(*made_, inputs_of(*made_, shapes, fixed), why_not);
     if (call && std::ranges::any_of(call->outputs().outputs, [](const any_tensor& each) {
             return each.shape().size() > view_form::most_dimensions;
         }))
         why_not = "an output has more than 8 dimensions";
     if (!why_not.empty()) refuse(*made_, errc::unsupported, "the network cannot be prepared: " + why_not);
-    return {made_, std::move(call)};
+    return {made_, detail::in_pieces_if_faster(*made_, std::move(call))};
 }
 
 }  // namespace sluice::nn

@@ -2,6 +2,7 @@
 #include "nn/prepared_network.hpp"
 
 #include <algorithm>
+#include <array>
 #include <map>
 #include <optional>
 #include <span>
@@ -14,6 +15,7 @@
 #include "nn/kept_calls.hpp"
 #include "nn/operators/run_memory.hpp"
 #include "nn/passes/fixed_part.hpp"
+#include "nn/passes/follow_rows.hpp"
 #include "nn/passes/order.hpp"
 #include "nn/passes/passes.hpp"
 #include "sluice/base/error.hpp"
@@ -50,6 +52,7 @@ prepared_network::prepared_network(model from, const network_options& options, e
     take_front(options, context, watch);
     rounding_ = apply_passes(body_, model_, options.precision, context, watch);
     upload_constants(body_, context);
+    drop_large_constants();
     if (front_ == nullptr) return;
     rounding_.rounded += front_->rounding_.rounded;
     rounding_.quantized += front_->rounding_.quantized;
@@ -68,6 +71,7 @@ prepared_network::prepared_network(model names, prepared_graph body, const netwo
         watch->begin("front", "what comes before shapes depend on numbers, as a network of its own", body_);
     rounding_ = apply_passes(body_, model_, options.precision, context, watch);
     upload_constants(body_, context);
+    drop_large_constants();
 }
 
 // On a CPU. A GPU's numbers would have to come to the host before the rest is submitted, which needs a wait there.
@@ -93,6 +97,26 @@ void prepared_network::take_front(const network_options& options, execution_cont
 }
 
 prepared_network::~prepared_network() = default;
+
+// Steps that read a constant as it is have it in the body; what passes have packed would be there twice. Shapes hardly
+// ever follow from many floats, and where they do, rows are not proven.
+void prepared_network::drop_large_constants() noexcept {
+    constexpr std::size_t large_bytes = 4096;
+    constexpr std::array floats{io::dtype::f32, io::dtype::f16, io::dtype::bf16, io::dtype::f64};
+    for (auto& [name, value] : model_.body.constants) {
+        const bool is_float = std::ranges::find(floats, value.type) != floats.end();
+        if (is_float && value.bytes->size() > large_bytes) value.bytes = nullptr;
+    }
+}
+
+void prepared_network::forget_calls() const noexcept {
+    calls_->forget();
+    if (front_ != nullptr) front_->forget_calls();
+}
+
+row_independence prepared_network::rows() const {
+    return row_independence_of_checked(model_, known_, rows::all_rules());
+}
 
 void prepared_network::require_fitting(const std::vector<any_tensor>& inputs) const {
     const std::vector<value_info>& expected = model_.body.inputs;

@@ -12,6 +12,7 @@
 #include "sluice/nn/host_view.hpp"
 #include "sluice/nn/model.hpp"
 #include "sluice/nn/network.hpp"
+#include "sluice/nn/row_independence.hpp"
 
 namespace sluice::nn::detail {
 
@@ -27,7 +28,9 @@ public:
     prepared_network& operator=(const prepared_network&) = delete;
     ~prepared_network();
 
+    // Large constants of floats have no bytes here: the steps have them, in their own form.
     const model& from() const noexcept { return model_; }
+    row_independence rows() const;
     device& on() const noexcept { return on_; }
     bool is_host_input(std::size_t input) const noexcept { return body_.needed_on_host[body_.inputs[input]]; }
     std::size_t commands() const noexcept { return body_.steps.size() + (front_ ? front_->commands() : 0); }
@@ -41,6 +44,8 @@ public:
                                 std::vector<operators::device_check>* checks = nullptr) const;
     // The calls that network::operator() has made.
     kept_calls& calls() const noexcept { return *calls_; }
+    // These go, but for those in use; later ones are made again.
+    void forget_calls() const noexcept;
 
 private:
     // The front of another network, whose model lives longer; `names` has only the names of inputs and outputs.
@@ -48,6 +53,7 @@ private:
                      pass_watch* watch);
     void take_front(const network_options& options, execution_context& context, pass_watch* watch);
     void add_front_values(operators::place where, std::vector<any_tensor>& inputs) const;
+    void drop_large_constants() noexcept;
     void require_fitting(const std::vector<any_tensor>& inputs) const;
 
     model model_;

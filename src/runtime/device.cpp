@@ -5,6 +5,7 @@
 #include <array>
 #include <limits>
 
+#include "runtime/note_failure.hpp"
 #include "runtime/runtime_state.hpp"
 #include "runtime/staging_pool.hpp"
 #include "sluice/base/error.hpp"
@@ -42,7 +43,16 @@ priority_range device::priorities() const {
 }
 
 memory_info device::memory() const {
-    memory_info info = interpreter_->device_memory().info();
+    const auto ask = [this] {
+        try {
+            return interpreter_->device_memory().info();
+        } catch (const device_error& failure) {
+            for (const auto& each : runtime_.devices)
+                if (each.get() == this) detail::note_failure(*each, failure);
+            throw;
+        }
+    };
+    memory_info info = ask();
     info.free_bytes += device_pool_.usage().cached_bytes;
     return info;
 }
@@ -83,24 +93,32 @@ detail::staging_pool* device::existing_staging() const noexcept {
 
 command_queue& device::acquire_queue(const stream_options& options) {
     throw_if_refusing();
-    const std::lock_guard lock(mutex_);
-    // Once more, with the lock held: close() closes only the streams that exist by then.
-    if ((state_.load(std::memory_order_acquire) & closed) != 0) {
-        throw error(errc::runtime_closed, "the runtime that owned this device has been destroyed", {"", name_});
-    }
-    if (options.foreign && kind() == device_kind::cpu)
-        throw error(errc::unsupported, "a CPU device has no streams of other code", {"stream", name_});
-    const stream_options nearest = interpreter_->nearest(options);
-    if (stream_slot* const free = free_slot(nearest)) {
-        free->is_leased = true;
+    const auto lease = [&]() -> command_queue& {
+        const std::lock_guard lock(mutex_);
+        // Once more, with the lock held: close() closes only the streams that exist by then.
+        if ((state_.load(std::memory_order_acquire) & closed) != 0) {
+            throw error(errc::runtime_closed, "the runtime that owned this device has been destroyed", {"", name_});
+        }
+        if (options.foreign && kind() == device_kind::cpu)
+            throw error(errc::unsupported, "a CPU device has no streams of other code", {"stream", name_});
+        const stream_options nearest = interpreter_->nearest(options);
+        if (stream_slot* const free = free_slot(nearest)) {
+            free->is_leased = true;
+            retain_runtime();
+            return *free->owned;
+        }
+        auto fresh = std::make_unique<command_queue>(*this, streams_.size());
+        fresh->set_interpreter(interpreter_->make_stream(*fresh, nearest));
+        streams_.push_back({std::move(fresh), nearest, true});
         retain_runtime();
-        return *free->owned;
+        return *streams_.back().owned;
+    };
+    try {
+        return lease();
+    } catch (const device_error& failure) {
+        if (!options.foreign) detail::note_failure(*this, failure);  // else it is about the caller's stream
+        throw;
     }
-    auto fresh = std::make_unique<command_queue>(*this, streams_.size());
-    fresh->set_interpreter(interpreter_->make_stream(*fresh, nearest));
-    streams_.push_back({std::move(fresh), nearest, true});
-    retain_runtime();
-    return *streams_.back().owned;
 }
 
 // A free stream with these options; or an idle one whose options the backend can change.

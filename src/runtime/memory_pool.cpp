@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "runtime/foreign_storage.hpp"
+#include "runtime/note_failure.hpp"
 #include "runtime/pool_blocks.hpp"
 #include "runtime/runtime_state.hpp"
 #include "sluice/base/detail/held_lock.hpp"
@@ -20,6 +21,16 @@
 
 namespace sluice {
 namespace {
+
+// The question may be the first call that meets a fault.
+memory_info info_of(memory_source& source, device& owner) {
+    try {
+        return source.info();
+    } catch (const device_error& failure) {
+        detail::note_failure(owner, failure);
+        throw;
+    }
+}
 
 // A pool of less memory than this does not divide blocks while the source has more: exact sizes are reused faster.
 constexpr std::size_t small_pool_bytes = std::size_t{64} << 20;
@@ -170,7 +181,7 @@ storage* memory_pool::core::make(std::size_t requested_bytes, std::size_t bytes,
 }
 
 void memory_pool::core::throw_shortage(std::size_t requested_bytes, const command_info& info) {
-    memory_info there = source_.info();
+    memory_info there = info_of(source_, owner_);
     if (requested_bytes > most_bytes) there.total_bytes = most_bytes;
     throw out_of_memory(requested_bytes, there.free_bytes, context_of(info, owner_), there.total_bytes);
 }
@@ -197,9 +208,8 @@ bool memory_pool::core::is_crowded(std::size_t bytes) const noexcept {
 void* memory_pool::core::ask_source(std::size_t bytes) {
     try {
         return source_.allocate(bytes);
-    } catch (const device_error&) {
-        owner_.poll();
-        owner_.throw_if_poisoned();
+    } catch (const device_error& failure) {
+        detail::note_failure(owner_, failure);
         throw;
     }
 }
@@ -271,7 +281,7 @@ storage* memory_pool::core::make_when_short(std::size_t bytes, const command_que
     };
     // What is missing; all of it where the source does not say what it has.
     const auto missing = [&] {
-        const std::size_t there = source_.info().free_bytes;
+        const std::size_t there = info_of(source_, owner_).free_bytes;
         return there < bytes ? bytes - there : bytes;
     };
     // Another thread that may not wait either replaces the marks of this call, so refusals are counted.

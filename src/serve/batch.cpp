@@ -127,7 +127,7 @@ std::vector<nn::any_tensor> join(std::span<const waiting_call> batch, std::size_
     return joined;
 }
 
-bool answer_each(std::span<const waiting_call> batch, const std::vector<nn::value_info>& model,
+bool answer_each(std::span<waiting_call> batch, const std::vector<nn::value_info>& model,
                  const std::vector<nn::any_tensor>& outputs, std::size_t rows) {
     const bool is_whole = batch.size() == 1 && rows == batch.front().rows;
     std::vector<tensor_view> views;
@@ -139,19 +139,19 @@ bool answer_each(std::span<const waiting_call> batch, const std::vector<nn::valu
         views.push_back({each.type(), tensor_shape(each.shape()), each.bytes()});
     }
     if (is_whole) {
-        batch.front().call->answer(views);
+        batch.front().is_answered = batch.front().call->answer(views);
         return true;
     }
     std::vector<std::size_t> row_bytes;
     row_bytes.reserve(views.size());
     for (const tensor_view& each : views) row_bytes.push_back(rows == 0 ? 0 : each.bytes.size() / rows);
     std::size_t at = 0;
-    for (const waiting_call& each : batch) {
+    for (waiting_call& each : batch) {
         for (std::size_t i = 0; i < views.size(); ++i) {
             views[i].shape[0] = each.rows;
             views[i].bytes = outputs[i].bytes().subspan(at * row_bytes[i], each.rows * row_bytes[i]);
         }
-        each.call->answer(views);
+        each.is_answered = each.call->answer(views);
         at += each.rows;
     }
     return true;

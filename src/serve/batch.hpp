@@ -34,7 +34,7 @@ std::vector<nn::any_tensor> join(std::span<const waiting_call> batch, std::size_
 // received. False, and answers nothing, when an output does not have as many rows. `model`: the outputs that the model
 // says it has. Throws refusal (failed), and answers nothing, where an output has more dimensions than an answer may
 // have.
-bool answer_each(std::span<const waiting_call> batch, const std::vector<nn::value_info>& model,
+bool answer_each(std::span<waiting_call> batch, const std::vector<nn::value_info>& model,
                  const std::vector<nn::any_tensor>& outputs, std::size_t rows);
 
 }  // namespace sluice::serve

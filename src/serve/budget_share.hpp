@@ -36,6 +36,13 @@ public:
         if (bytes < bytes_) budget_->give(bytes_ - bytes);
         bytes_ = bytes;
     }
+    // From now on the bytes count for another budget, also where they are more than it has.
+    void count_for(const std::shared_ptr<request_budget>& other) {
+        if (other == budget_) return;
+        budget_->give(bytes_);
+        other->take_existing(bytes_);
+        budget_ = other;
+    }
     void give_all() noexcept { give(std::exchange(bytes_, 0)); }
     std::size_t bytes() const noexcept { return bytes_; }
 
@@ -43,7 +50,7 @@ private:
     bool take(std::size_t bytes) noexcept { return is_kept_ ? budget_->take_kept(bytes) : budget_->take(bytes); }
     void give(std::size_t bytes) noexcept { is_kept_ ? budget_->give_kept(bytes) : budget_->give(bytes); }
 
-    const std::shared_ptr<request_budget> budget_;
+    std::shared_ptr<request_budget> budget_;
     const bool is_kept_;
     std::size_t bytes_ = 0;
 };

@@ -29,6 +29,7 @@ struct waiting_call {
     // level.
     std::optional<infer_call::clock::time_point> deadline = std::nullopt;
     std::optional<infer_call::clock::time_point> yields_at = std::nullopt;
+    bool is_answered = false;        // and not refused
     bool has_ended_process = false;  // one has ended with a batch that it was part of: it runs once more, alone
 
     bool is_late(infer_call::clock::time_point now) const noexcept { return deadline && *deadline < now; }

@@ -9,7 +9,7 @@ namespace sluice::serve {
 
 std::span<std::byte> charged_memory::add(const std::shared_ptr<request_budget>& budget, std::size_t bytes) {
     if (budget) {
-        if (!budget->take(bytes)) throw refusal(refusal_kind::unavailable, "the memory for requests is in use");
+        if (!budget->take(bytes)) throw refusal::for_now("the memory for requests is in use");
         budget_ = budget;
         charged_ += bytes;
     }

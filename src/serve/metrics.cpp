@@ -55,7 +55,7 @@ std::vector<model_row> rows_of(const std::vector<std::shared_ptr<served_model>>&
                         std::move(its), each->is_ready()});
     }
     if (rows.size() > most) {
-        const auto last = [](const model_row& row) { return row.statistics.last; };
+        const auto last = [](const model_row& row) { return row.statistics.last_asked; };
         std::ranges::nth_element(rows, rows.begin() + static_cast<std::ptrdiff_t>(most), std::ranges::greater(), last);
         rows.resize(most);
     }
@@ -76,6 +76,11 @@ public:
         text_.append(name_).append(suffix);
         if (!labels.empty()) text_.append("{").append(labels).append("}");
         text_.append(" ").append(text_of(value)).append("\n");
+    }
+
+    void one(const char* name, const char* kind, const char* help, double value) {
+        begin(name, kind, help);
+        sample("", value);
     }
 
     void each(const char* name, const char* kind, const char* help,
@@ -164,30 +169,35 @@ std::string metrics_of(const server& models, const http_metrics& http, std::size
             [](row m) { return static_cast<double>(m.statistics.sequences); });
     to.ended_sequences();
     to.each("sluice_model_ready", "gauge", "1 when the model is ready.", [](row m) { return m.is_ready ? 1.0 : 0.0; });
-    to.begin(
-        "sluice_models_without_series", "gauge",
-        "Versions of models that are loaded, and have no series: they were not asked, or others were asked later.");
-    to.sample("", static_cast<double>(all.size() - shown));
+    to.one("sluice_models_without_series", "gauge",
+           "Versions of models that are loaded, and have no series: they were not asked, or others were asked later.",
+           static_cast<double>(all.size() - shown));
     to.begin("sluice_model_versions", "gauge", "Versions of models by their state.");
     for (const auto& [state, count] : count_by_state(models))
         to.sample("state=\"" + std::string(name_of(state)) + "\"", static_cast<double>(count));
+    const models_memory memory = models.memory();
+    to.one("sluice_model_file_bytes", "gauge", "Bytes of the files of the loaded models.",
+           static_cast<double>(memory.bytes));
+    to.one("sluice_model_loads_on_demand_total", "counter", "Loads of models that requests have waited for.",
+           static_cast<double>(memory.on_demand));
+    to.one("sluice_models_put_out_total", "counter", "Models that had to make room for others.",
+           static_cast<double>(memory.put_out));
     to.begin("sluice_http_replies_total", "counter", "Replies by their status.");
     for (const auto& [status, count] : http.replies)
         to.sample("status=\"" + std::to_string(status) + "\"", static_cast<double>(count));
-    to.begin("sluice_http_connections", "gauge", "Connections that are open.");
-    to.sample("", static_cast<double>(http.connections));
-    to.begin("sluice_http_request_bytes", "gauge", "Memory for the bodies of requests.");
-    to.sample("", static_cast<double>(http.body_bytes));
-    to.begin("sluice_http_wrong_traceparents_total", "counter", "Requests whose field traceparent was ignored.");
-    to.sample("", static_cast<double>(http.wrong_traceparents));
-    to.begin("sluice_http_failed_handshakes_total", "counter", "Connections that ended before TLS was agreed on.");
-    to.sample("", static_cast<double>(http.failed_handshakes));
-    to.begin("sluice_traced_requests_total", "counter", "Requests whose spans go to the file for OTLP.");
-    to.sample("", static_cast<double>(http.traced));
-    to.begin("sluice_untraced_requests_total", "counter", "Requests whose spans were dropped.");
-    to.sample("", static_cast<double>(http.untraced));
-    to.begin("sluice_server_ready", "gauge", "1 when all models are ready and the server does not end.");
-    to.sample("", models.is_ready() ? 1 : 0);
+    to.one("sluice_http_connections", "gauge", "Connections that are open.", static_cast<double>(http.connections));
+    to.one("sluice_http_request_bytes", "gauge", "Memory for the bodies of requests.",
+           static_cast<double>(http.body_bytes));
+    to.one("sluice_http_wrong_traceparents_total", "counter", "Requests whose field traceparent was ignored.",
+           static_cast<double>(http.wrong_traceparents));
+    to.one("sluice_http_failed_handshakes_total", "counter", "Connections that ended before TLS was agreed on.",
+           static_cast<double>(http.failed_handshakes));
+    to.one("sluice_traced_requests_total", "counter", "Requests whose spans go to the file for OTLP.",
+           static_cast<double>(http.traced));
+    to.one("sluice_untraced_requests_total", "counter", "Requests whose spans were dropped.",
+           static_cast<double>(http.untraced));
+    to.one("sluice_server_ready", "gauge", "1 when all models are ready and the server does not end.",
+           models.is_ready() ? 1 : 0);
     return to.take();
 }
 

@@ -28,6 +28,7 @@ constexpr std::size_t longest_file = 1 << 20;
 constexpr std::size_t an_hour_us = 3'600'000'000;
 constexpr std::size_t most_rows = 65536;
 constexpr std::size_t most_waiting = 1'000'000;
+constexpr std::size_t most_share = 1'000'000;
 
 // The path of a key in messages: "default_queue_policy.queue".
 std::string within(const std::string& object, const std::string& key) {
@@ -45,6 +46,7 @@ public:
         if (all.contains("device") && all.contains("devices"))
             refuse("devices", "'device' is there too: use one of the two");
         require_preferred();
+        require_shares();
     }
 
 private:
@@ -84,13 +86,40 @@ private:
     }
 
     void read_versions(const std::string& key, const json& value) {
-        if (value == "latest") return;
+        says_latest_ = value == "latest";
+        if (says_latest_) return;
         if (value == "all") {
             to_.all_versions = true;
             return;
         }
         to_.versions = numbers(key, value, std::numeric_limits<int>::max(),
                                R"(accepted are "latest", "all" and a list of versions such as [1, 3])");
+    }
+
+    void read_shares(const std::string& where, const json& value) {
+        if (!value.is_object() || value.empty())
+            refuse(where, R"(accepted is an object with numbers by versions, such as {"1": 90, "2": 10})");
+        for (const auto& [key, share] : value.items()) {
+            std::size_t version = 0;
+            const auto [end, failure] = std::from_chars(key.data(), key.data() + key.size(), version);
+            const bool is_version = failure == std::errc() && end == key.data() + key.size() && version > 0 &&
+                                    version <= std::numeric_limits<int>::max() && key.front() != '0';
+            if (!is_version) refuse(within(where, key), "a key here is a version, such as \"1\"");
+            to_.shares.emplace(version, number(within(where, key), share, 1, most_share));
+        }
+    }
+
+    // A version that has a share is served.
+    void require_shares() {
+        if (to_.shares.empty() || to_.all_versions) return;
+        if (says_latest_) refuse("versions", "'shares' names the versions: leave out \"latest\"");
+        if (!to_.versions) {
+            to_.versions.emplace();
+            for (const auto& [version, share] : to_.shares) to_.versions->push_back(version);
+        }
+        for (const auto& [version, share] : to_.shares)
+            if (std::ranges::find(*to_.versions, version) == to_.versions->end())
+                refuse(within("shares", std::to_string(version)), "'versions' does not have this version");
     }
 
     void read_devices(const std::string& key, const json& value) {
@@ -199,6 +228,7 @@ private:
 
     const std::filesystem::path& file_;
     model_config& to_;
+    bool says_latest_ = false;  // written down
     const readers keys_{
         {"max_batch", [this](const std::string& key, const json& v) { to_.max_batch = number(key, v, 1, most_rows); }},
         {"preferred_batch_size", [this](const std::string& key, const json& v) { read_preferred(key, v); }},
@@ -212,6 +242,7 @@ private:
         {"default_queue_policy",
          [this](const std::string& key, const json& v) { to_.default_queue_policy = read_policy(key, v); }},
         {"priority_queue_policy", [this](const std::string& key, const json& v) { read_policies(key, v); }},
+        {"shares", [this](const std::string& key, const json& v) { read_shares(key, v); }},
         {"versions", [this](const std::string& key, const json& v) { read_versions(key, v); }},
         {"device",
          [this](const std::string& key, const json& v) {

@@ -143,10 +143,11 @@ model_source model_source::repository(const fs::path& folder, bool follow_links)
     std::error_code failure;
     model_source made;
     made.follows_links_ = follow_links;
-    made.folder_ = fs::canonical(folder, failure);
-    if (failure || !fs::is_directory(made.folder_)) {
-        throw file_error(folder, file_error::no_offset, "", failure ? failure.message() : "this is no folder",
-                         errc::io_failed);
+    made.folder_ = fs::absolute(folder, failure);
+    if (!failure && !fs::is_directory(made.folder_, failure) && !failure)
+        failure = std::make_error_code(std::errc::not_a_directory);
+    if (failure) {
+        throw file_error(folder, file_error::no_offset, "", failure.message(), errc::io_failed);
     }
     return made;
 }
@@ -201,9 +202,10 @@ model_files model_source::find(std::string_view name) const {
         found.versions = {{found.name, 1, files_.find(name)->second}};
         return found;
     }
-    const root all{folder_, follows_links_};
-    inside(all, folder_ / name);
-    found.config = config_in(all, folder_ / name);
+    const fs::path folder = fs::canonical(folder_);
+    const root all{folder, follows_links_};
+    inside(all, folder / name);
+    found.config = config_in(all, folder / name);
     // Only Triton's says the name of the model's file.
     std::string file_name;
     if (found.config.extension() == ".pbtxt") file_name = read_model_config(found.config).model_file;

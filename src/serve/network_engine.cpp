@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "nn/prepared_network.hpp"
 #include "serve/cuda_memory_opener.hpp"
 #include "serve/network_replicas.hpp"
 #include "serve/resident_model.hpp"
@@ -64,6 +65,11 @@ public:
     bool is_lost() const noexcept override { return device_.is_poisoned(); }
     // It is compiled for each shape. On a CPU that takes less than the rows that would be added.
     bool prefers_few_sizes() const noexcept override { return device_.kind() == device_kind::cuda; }
+
+    // On a GPU the next run of a shape would take as long as the first one: algorithms are tried, graphs are made.
+    void give_back_memory() const noexcept override {
+        if (device_.shares_host_memory()) network_.inside().forget_calls();
+    }
 
     std::vector<nn::any_tensor> run(std::vector<nn::any_tensor> inputs) const override {
         std::vector<nn::input_view> views;
@@ -196,6 +202,16 @@ std::shared_ptr<const loaded_model> network_engine::load(const model_version& wh
 void network_engine::give_back_memory() {
     for (device* const each : machine_.devices()) each->trim();
     give_back_heap();
+}
+
+void network_engine::look_at_devices() {
+    for (device* const each : machine_.devices()) {
+        if (each->kind() == device_kind::cpu || each->is_poisoned()) continue;
+        try {
+            static_cast<void>(each->memory());
+        } catch (const device_error&) {  // NOLINT(bugprone-empty-catch): where it has failed, the device knows it now
+        }
+    }
 }
 
 std::shared_ptr<const gpu_memory_opener> network_engine::gpu_memory() {

@@ -29,6 +29,9 @@ public:
     std::vector<std::string> lost_devices() const override;
     bool prefers_few_sizes() const noexcept override { return replicas_.front()->prefers_few_sizes(); }
     std::size_t most_joined_rows() const noexcept override;
+    void give_back_memory() const noexcept override {
+        for (const auto& each : replicas_) each->give_back_memory();
+    }
     std::vector<nn::any_tensor> run(std::vector<nn::any_tensor> inputs) const override;
 
 private:

@@ -70,11 +70,15 @@ void sequence_parameters::set_id(sequence_id its) {
 
 std::optional<sequence_request> sequence_parameters::read(const state_values& state) const {
     if (!id) {
-        if (begins || ends) refuse_request("sequence_start and sequence_end need a sequence_id, an integer or a text");
+        if (begins || ends || step)
+            refuse_request("sequence_start, sequence_end and sequence_step need a sequence_id, an integer or a text");
         return std::nullopt;
     }
     if (state.all.empty()) refuse_request("the request is of a sequence, and the model has none: " + state.words);
-    return sequence_request{.id = *id, .begins = begins, .ends = ends};
+    if (begins && step.value_or(0) != 0)
+        refuse_request("the step that begins a sequence (sequence_start) is step 0, and 'sequence_step' is " +
+                       std::to_string(*step));
+    return sequence_request{.id = *id, .begins = begins, .ends = ends, .step = step};
 }
 
 void require_no_state(bool is_there, std::string_view name) {
@@ -90,7 +94,8 @@ void require_change_parameter(std::string_view name, bool loads) {
 }
 
 bool may_pass_over(std::string_view parameter, bool says_nothing) noexcept {
-    static constexpr std::array<std::string_view, 5> with_meaning{"sequence_id", "sequence_start", "sequence_end",
+    static constexpr std::array<std::string_view, 6> with_meaning{"sequence_id",    "sequence_start",
+                                                                  "sequence_end",   "sequence_step",
                                                                   "classification", "headers"};  // also of a tensor
     return says_nothing ||
            (std::ranges::find(with_meaning, parameter) == with_meaning.end() && !parameter.starts_with("triton_"));

@@ -39,11 +39,12 @@ std::optional<std::chrono::microseconds> require_timeout(std::uint64_t microseco
 struct sequence_parameters {
     std::optional<sequence_id> id;
     bool begins = false, ends = false;
+    std::optional<std::uint64_t> step = {};
 
     // 0 and an empty text say that there is no sequence. Throws for a text that is too long.
     void set_id(sequence_id its);
-    // When all are read. None: the request is of no sequence. Throws where sequence_start or sequence_end have no id,
-    // and for a model without state.
+    // When all are read. None: the request is of no sequence. Throws where sequence_start, sequence_end or
+    // sequence_step have no id, for a step that begins and is not step 0, and for a model without state.
     std::optional<sequence_request> read(const state_values& state) const;
 };
 // Of an input that is state: a request of a sequence must not bring it.

@@ -34,7 +34,10 @@ sequence_step::sequence_step(std::shared_ptr<infer_call> from, served_model& mod
 }
 
 void sequence_step::take_state() {
-    if (of().begins) return make_zeros();
+    if (of().begins) {
+        sequences_->begin_life(*this);
+        return make_zeros();
+    }
     const kept_state& now = sequences_->state_for(*this, state_infos(model_));
     for (std::size_t i = 0; i < now.values.size(); ++i) inputs[model_.state().all[i].input] = view_of(now.values[i]);
 }
@@ -53,7 +56,7 @@ void sequence_step::make_zeros() {
     }
     if (of().budget && !share_) share_.emplace(of().budget);
     if (share_ && !share_->hold(all))
-        throw refusal(refusal_kind::unavailable, "the memory for requests is in use: there is no room for the state");
+        throw refusal::for_now("the memory for requests is in use: there is no room for the state");
     for (std::size_t i = 0; i < shapes.size(); ++i) {
         const std::size_t input = model_.state().all[i].input;
         std::byte* ignored = nullptr;
@@ -80,20 +83,22 @@ kept_state sequence_step::next_state(std::span<const tensor_view> outputs) const
     return made;
 }
 
-void sequence_step::answer(std::span<const tensor_view> outputs) noexcept {
+bool sequence_step::answer(std::span<const tensor_view> outputs) noexcept {
     try {
         kept_state next = next_state(outputs);
         from_->make_answer(outputs);  // which may refuse: an output that JSON cannot say, a region that is too small
         sequences_->keep(*this, std::move(next));
     } catch (const std::exception& failure) {
-        return refuse(refusal_of(failure));
+        refuse(refusal_of(failure));
+        return false;
     }
     drop_zeros();
     // Before the answer: the client may send the next step at once.
     std::shared_ptr<sequence_step> next = sequences_->end_turn(*this);
     from_->so_far = so_far;
-    from_->answer(outputs);
+    const bool is_answer = from_->answer(outputs);
     end(std::move(next));
+    return is_answer;
 }
 
 void sequence_step::refuse(const refusal& why) noexcept { end(fail(why)); }

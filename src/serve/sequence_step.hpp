@@ -23,6 +23,7 @@ public:
 
     served_model& model() const noexcept { return model_; }
     clock::time_point since() const noexcept { return since_; }
+    std::chrono::system_clock::time_point arrived() const noexcept { return arrived_; }  // when it was made
     const sequence_request& of() const noexcept { return *from_->sequence; }
 
     // In its turn: its inputs have the state from now on. Throws refusal: what sequence_table::state_for throws, and
@@ -30,7 +31,7 @@ public:
     void take_state();
 
     // These end its turn. Then the next step of the sequence has its turn.
-    void answer(std::span<const tensor_view> outputs) noexcept override;
+    bool answer(std::span<const tensor_view> outputs) noexcept override;
     void refuse(const refusal& why) noexcept override;
     bool is_wanted() const noexcept override { return from_->is_wanted(); }
 
@@ -47,6 +48,7 @@ private:
     served_model& model_;
     const std::shared_ptr<sequence_table> sequences_;
     const clock::time_point since_;
+    const std::chrono::system_clock::time_point arrived_ = std::chrono::system_clock::now();
     std::optional<budget_share> share_;  // of the zeros
     std::vector<nn::any_tensor> zeros_;  // of a step that begins
 };

@@ -127,14 +127,13 @@ private:
 
 std::shared_ptr<served_model> served_model::make(std::string name, std::size_t version,
                                                  std::shared_ptr<const loaded_model> network,
-                                                 const model_config& config) {
-    std::shared_ptr<served_model> made(new served_model(std::move(name), version, std::move(network), config));
-    made->start();
-    return made;
+                                                 const model_config& config, const std::filesystem::path& states) {
+    return std::shared_ptr<served_model>(
+        new served_model(std::move(name), version, std::move(network), config, states));
 }
 
 served_model::served_model(std::string name, std::size_t version, std::shared_ptr<const loaded_model> network,
-                           const model_config& config)
+                           const model_config& config, const std::filesystem::path& states)
     : name_(std::move(name)),
       version_(version),
       network_(std::move(network)),
@@ -142,7 +141,12 @@ served_model::served_model(std::string name, std::size_t version, std::shared_pt
       config_(config),
       state_(find_state_values(*network_, config)),
       queue_(std::make_unique<call_queue>("model " + in_quotes(name_), config)) {
-    if (!state_.all.empty()) sequences_ = std::make_shared<sequence_table>(limits_of(config));
+    if (!state_.all.empty()) {
+        const sequence_table::limits limits = limits_of(config);
+        std::unique_ptr<state_folder> folder;
+        if (!states.empty()) folder = std::make_unique<state_folder>(states);
+        sequences_ = std::make_shared<sequence_table>(limits, std::move(folder));
+    }
     const nn::row_independence& rows = network_->rows();
     const bool is_proven = rows.is_along_first_axes(), asks = config_.max_batch.value_or(1) > 1;
     if (asks && !is_proven) require_joinable();
@@ -165,6 +169,7 @@ served_model::served_model(std::string name, std::size_t version, std::shared_pt
     if (max_batch_ == most) joins_because_ += "; more would be rounded in another way than alone";
     typical_ = found.one_row;
     typical_elements_ = static_cast<double>(std::max<std::size_t>(found.elements, 1));
+    made_at_ = clock::now();
 }
 
 // Throws error unless requests can be joined along the first dimensions, if the rows are independent.
@@ -184,9 +189,34 @@ void served_model::require_joinable() const {
 
 served_model::~served_model() { close(); }
 
-void served_model::start() {
+// Called with the lock. A model that only lent threads compute has none: thousands of models are served by few threads.
+// Throws refusal (no_memory) where there is not even one.
+void served_model::require_threads() {
+    if (!threads_.empty()) return;
     const std::size_t instances = std::max(config_.instances, config_.devices.size());
-    for (std::size_t i = 0; i < instances; ++i) threads_.emplace_back([this] { work(); });
+    try {
+        threads_.reserve(instances);
+        for (std::size_t i = 0; i < instances; ++i) threads_.emplace_back([this] { work(); });
+    } catch (const std::exception&) {
+        if (threads_.empty())
+            throw refusal(refusal_kind::no_memory, "the system has no thread for the model " + in_quotes(name_));
+    }
+}
+
+// Called with the lock.
+bool served_model::has_threads() noexcept {
+    try {
+        require_threads();
+        return true;
+    } catch (const std::exception&) {
+        return false;
+    }
+}
+
+void served_model::give_back_if_idle(std::chrono::milliseconds idle) noexcept {
+    const clock::rep asked = asked_.load(std::memory_order_relaxed);
+    if (clock::now() - last_asked() < idle || given_back_.exchange(asked, std::memory_order_relaxed) == asked) return;
+    network_->give_back_memory();
 }
 
 std::string served_model::joins_because() const {
@@ -196,7 +226,7 @@ std::string served_model::joins_because() const {
 
 bool served_model::is_ready() const {
     const std::lock_guard lock(mutex_);
-    return broken_.empty() && !is_closing_ && !network_->is_lost();
+    return broken_.empty() && !is_closing_ && !is_retired_ && !network_->is_lost();
 }
 
 bool served_model::is_lost() const {
@@ -227,20 +257,27 @@ void served_model::require_room(infer_call& call) {
     refuse_full(waiting);
 }
 
+void served_model::note_asked(clock::time_point now) noexcept {
+    asked_.store(now.time_since_epoch().count(), std::memory_order_relaxed);
+}
+
 // Takes no lock, so that the thread that refuses does not wait for one that computes.
 void served_model::refuse_full(std::size_t waiting) {
     refused_unlocked_.fetch_add(1, std::memory_order_relaxed);
+    note_asked(clock::now());
     throw queue_->why_full(waiting);
 }
 
 bool served_model::submit(std::shared_ptr<infer_call> call, lent_thread* lent) {
     if (call->sequence) return submit_step(std::move(call), lent);
     require_inputs(network_->inputs(), call->inputs);
-    return push(std::move(call), clock::now(), lent, false);
+    const auto now = clock::now();
+    note_asked(now);
+    return push(std::move(call), now, lent, false);
 }
 
 void served_model::continue_from(const served_model& before) {
-    if (!sequences_ || !before.sequences_) return;
+    if (!sequences_ || !before.sequences_ || sequences_->is_in_folder()) return;  // the folder hands them over
     before.sequences_->set_limits(limits_of(config_));
     sequences_ = before.sequences_;
 }
@@ -253,11 +290,12 @@ bool served_model::submit_step(std::shared_ptr<infer_call> call, lent_thread* le
     require_inputs(network_->inputs(), call->inputs, state_.input_states);
     const auto self = shared_from_this();  // the step may end before this does
     const auto now = clock::now();
+    note_asked(now);
     call->so_far = {.queued = now};
     auto step = std::make_shared<sequence_step>(std::move(call), *this, sequences_, now);
     {
         const std::lock_guard lock(mutex_);
-        if (is_closing_) return false;
+        if (is_closing_ || is_retired_) return false;
         ++steps_;
     }
     bool has_turn = false;
@@ -269,8 +307,24 @@ bool served_model::submit_step(std::shared_ptr<infer_call> call, lent_thread* le
         end_step();
         throw;
     }
-    if (has_turn) begin_turn(std::move(step), lent);
+    if (!has_turn) return true;
+    if (sequences_->is_in_folder())
+        queue_turn(std::move(step));
+    else
+        begin_turn(std::move(step), lent);
     return true;
+}
+
+// Files are read and written on this model's threads: a disk that does not answer holds up no other model.
+void served_model::queue_turn(std::shared_ptr<sequence_step> step) noexcept {
+    try {
+        const std::lock_guard lock(mutex_);
+        require_threads();
+        turns_.push_back(step);
+        has_work_.notify_one();
+    } catch (const std::exception&) {
+        begin_turn(std::move(step), nullptr);
+    }
 }
 
 // The step's inputs are those of an ordinary request now. Where one is refused, the next of its sequence has its turn.
@@ -316,10 +370,12 @@ bool served_model::push(std::shared_ptr<infer_call> call, clock::time_point now,
         refuse_full(waiting);
     }
     std::unique_lock lock = detail::lock_soon(mutex_, detail::short_wait(5));
-    if (is_closing_ && !is_accepted) return false;
+    if ((is_closing_ || is_retired_) && !is_accepted) return false;
     if (broken_.empty() && network_->is_lost()) broken_ = lost_reason(*network_);
     if (!broken_.empty()) throw refusal(refusal_kind::unavailable, "model " + in_quotes(name_) + ": " + broken_);
-    const bool lend = lent != nullptr && !is_lent_ && running_ == 0 && is_short(one.elements);
+    const bool may_lend = lent != nullptr && !(sequences_ && sequences_->is_in_folder());
+    if (may_lend && !is_lent_ && running_ == 0 && is_short(one.elements)) lend_to(*lent);
+    if (!is_lent_) require_threads();
     try {
         queue_->push(std::move(one));
     } catch (const refusal& why) {
@@ -327,25 +383,19 @@ bool served_model::push(std::shared_ptr<infer_call> call, clock::time_point now,
         throw;
     }
     note_room();
-    if (lend) {
-        is_lent_ = true;
-        lock.unlock();
-        lend_to(*lent);
-    } else if (!is_lent_ && idle_threads_ != 0) {
+    if (!is_lent_ && idle_threads_ != 0) {
         lock.unlock();
         has_work_.notify_one();
     }
     return true;
 }
 
-// When the thread cannot take it (no memory), one of ours does.
+// Called with the lock; the thread runs later. When it cannot take the batch (no memory), one of ours does.
 void served_model::lend_to(lent_thread& thread) {
     try {
         thread.run_soon(shared_from_this());
-    } catch (const std::exception&) {
-        const std::lock_guard lock(mutex_);
-        is_lent_ = false;
-        has_work_.notify_one();
+        is_lent_ = true;
+    } catch (const std::exception&) {  // NOLINT(bugprone-empty-catch): it is not lent
     }
 }
 
@@ -391,6 +441,7 @@ void served_model::take_in_time(std::unique_lock<std::mutex>& lock, taken_calls&
             note_room();
             return;
         }
+        if (!turns_.empty()) return;  // they may be of this batch, which is not due
         ++idle_threads_;
         // `changes_after` may be the end of time, to which nothing can be added.
         constexpr std::chrono::microseconds just_after(1);
@@ -401,30 +452,48 @@ void served_model::take_in_time(std::unique_lock<std::mutex>& lock, taken_calls&
 }
 
 void served_model::run_waiting() {
-    taken_calls taken;
     std::unique_lock lock(mutex_);
     is_lent_ = false;
-    try {
-        take(taken);
-    } catch (const std::exception&) {
-        take_without_memory(taken);
+    bool is_alone = true;  // without threads of this model, all that waits is computed here
+    while (is_alone) {
+        taken_calls taken;
+        try {
+            take(taken);
+        } catch (const std::exception&) {
+            take_without_memory(taken);
+        }
+        is_alone = !queue_->empty() && !has_threads();
+        const bool is_more = !queue_->empty() && idle_threads_ != 0;
+        lock.unlock();
+        if (is_more) has_work_.notify_one();  // what did not fit does not wait for this thread
+        run_batch(std::move(taken), true);
+        if (is_alone) lock.lock();
     }
-    const bool is_more = !queue_->empty() && idle_threads_ != 0;
-    lock.unlock();
-    if (is_more) has_work_.notify_one();  // what did not fit does not wait for this thread
-    run_batch(std::move(taken), true);
 }
 
 void served_model::work() {
     become_less_urgent();
     std::unique_lock lock(mutex_);
+    serve_queue(lock);
+}
+
+// Until the model is closed.
+void served_model::serve_queue(std::unique_lock<std::mutex>& lock) {
+    bool has_turned = false;  // turns and batches alternate, so that neither holds up the other
+    const auto has_batch = [&] { return !moved_.empty() || (!queue_->empty() && (is_closing_ || !is_lent_)); };
     while (true) {
         ++idle_threads_;
-        has_work_.wait(lock, [&] {
-            const bool has_calls = !queue_->empty() && (is_closing_ || !is_lent_);
-            return !moved_.empty() || has_calls || (is_closing_ && is_at_end());
-        });
+        has_work_.wait(lock, [&] { return !turns_.empty() || has_batch() || (is_closing_ && is_at_end()); });
         --idle_threads_;
+        has_turned = !turns_.empty() && !(has_turned && has_batch());
+        if (has_turned) {
+            std::shared_ptr<sequence_step> step = std::move(turns_.front());
+            turns_.pop_front();
+            lock.unlock();
+            begin_turn(std::move(step), nullptr);
+            lock.lock();
+            continue;
+        }
         if (moved_.empty() && queue_->empty()) return;
         taken_calls taken;
         if (!moved_.empty()) {
@@ -448,8 +517,8 @@ void served_model::run_batch(taken_calls taken, bool on_caller_thread) noexcept 
     for (waiting_call& each : taken.left_out) each.call->refuse(why_left_out(each));
     if (taken.without_memory) {
         const std::bad_alloc failure;
-        taken.without_memory->call->refuse(refusal_of(failure));
         note_failure(failure);
+        taken.without_memory->call->refuse(refusal_of(failure));
     }
     if (!taken.batch.empty()) compute(taken.batch, on_caller_thread);
     taken = {};  // calls end before close() returns
@@ -470,14 +539,15 @@ void served_model::move_to_own_thread(std::span<waiting_call> batch) noexcept {
         all.reserve(batch.size());
         const std::lock_guard lock(mutex_);
         may_take_long_ = true;
+        require_threads();
         moved_.emplace_back();  // before the calls move, since it may lack memory
         for (waiting_call& each : batch) all.push_back(std::move(each));
         moved_.back().swap(all);
         running_ += batch.size();
         has_work_.notify_one();
     } catch (const std::exception& failure) {
-        for (waiting_call& each : batch) each.call->refuse(refusal_of(failure));
         note_failure(failure);
+        for (waiting_call& each : batch) each.call->refuse(refusal_of(failure));
     }
 }
 
@@ -548,8 +618,8 @@ void served_model::compute(std::span<waiting_call> batch, bool on_caller_thread)
             return compute_each(batch, on_caller_thread);
         }
         note_progress(batch, begin, joined, clock::now());
+        note_failure(failure);  // first: who is refused may ask at once, and the device may have failed
         batch.front().call->refuse(refusal_of(failure));
-        note_failure(failure);
         return;
     }
     const auto end = clock::now();
@@ -567,14 +637,16 @@ void served_model::compute(std::span<waiting_call> batch, bool on_caller_thread)
     }
 }
 
-// Called with the lock. Of a batch that is answered.
+// Called with the lock. Of a batch that is computed. A call whose answer became a refusal has failed.
 void served_model::count_batch(std::span<const waiting_call> batch, std::size_t rows, clock::time_point begin,
                                clock::time_point joined, clock::time_point computed, clock::time_point end) {
-    const auto calls = batch.size();
+    const auto calls = static_cast<std::uint64_t>(std::ranges::count(batch, true, &waiting_call::is_answered));
     statistics_.input.add(since(begin, joined), calls);
     statistics_.infer.add(since(joined, computed), calls);
     statistics_.output.add(since(computed, end), calls);
+    statistics_.fail.add({}, batch.size() - calls);
     for (const waiting_call& each : batch) {
+        if (!each.is_answered) continue;
         statistics_.queue.add(since(each.since, begin));
         statistics_.success.add(since(each.since, end));
         count_latency(statistics_, since(each.since, end));
@@ -606,11 +678,28 @@ void served_model::note_failure(const std::exception& failure) noexcept {
     }
 }
 
+infer_call::clock::time_point served_model::last_asked() const noexcept {
+    return std::max(clock::time_point(clock::duration(asked_.load(std::memory_order_relaxed))), made_at_);
+}
+
+bool served_model::retire() {
+    const std::lock_guard lock(mutex_);
+    if (!is_at_end() || (sequences_ && !sequences_->is_in_folder() && sequences_->size() != 0)) return false;
+    is_retired_ = true;
+    return true;
+}
+
+void served_model::stay() {
+    const std::lock_guard lock(mutex_);
+    is_retired_ = false;
+}
+
 void served_model::close() {
     std::unique_lock lock(mutex_);
     is_closing_ = true;
     note_room();
     has_work_.notify_all();
+    if (!queue_->empty() && !has_threads()) serve_queue(lock);  // the lent thread may never come
     is_idle_.wait(lock, [&] { return is_at_end(); });
     std::vector<std::thread> threads = std::exchange(threads_, {});
     lock.unlock();
@@ -620,6 +709,7 @@ void served_model::close() {
 model_statistics served_model::statistics() const {
     const std::lock_guard lock(mutex_);
     model_statistics now = statistics_;
+    now.last_asked = clock::time_point(clock::duration(asked_.load(std::memory_order_relaxed)));
     now.refused_full += refused_unlocked_.load(std::memory_order_relaxed);
     now.waiting = queue_->size();
     now.delayed = queue_->delayed();

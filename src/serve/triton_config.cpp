@@ -7,9 +7,9 @@ namespace sluice::serve {
 namespace {
 
 // Where requests are joined, the first dimension is max_batch_size's and not listed, as Triton has it.
-std::vector<triton_tensor> tensors_of(const std::vector<nn::value_info>& values, bool is_joined) {
+std::vector<triton_tensor> tensors_of(const std::vector<nn::value_info>& from, bool is_joined) {
     std::vector<triton_tensor> all;
-    for (const nn::value_info& each : values) {
+    for (const nn::value_info& each : from) {
         triton_tensor& made = all.emplace_back();
         made.name = each.name;
         made.data_type = each.is_text ? "TYPE_STRING" : "TYPE_" + std::string(datatype_of(each.type));

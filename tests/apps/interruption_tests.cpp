@@ -2,6 +2,8 @@
 // `sluice run` when a signal interrupts it.
 #include <gmock/gmock.h>
 #include <signal.h>
+#include <sys/socket.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <chrono>
@@ -11,6 +13,7 @@
 
 #include "apps/support/sample_files.hpp"
 #include "apps/support/subprocess.hpp"
+#include "sluice/error_report.hpp"
 
 namespace sluice::app::testing::interruption_tests {
 namespace {
@@ -69,6 +72,26 @@ protected:
 INSTANTIATE_TEST_SUITE_P(, tool_interrupted, ::testing::Values(SIGINT, SIGTERM),
                          [](const auto& instance) { return instance.param == SIGINT ? "by_SIGINT" : "by_SIGTERM"; });
 
+// What one call of the system writes to standard error while `write` runs: each call is one packet of a socket.
+template <class F>
+std::vector<std::string> packets_on_standard_error(F write) {
+    int ends[2];
+    EXPECT_EQ(::socketpair(AF_UNIX, SOCK_DGRAM, 0, ends), 0);
+    const int before = ::dup(STDERR_FILENO);
+    ::dup2(ends[1], STDERR_FILENO);
+    write();
+    ::dup2(before, STDERR_FILENO);
+    std::vector<std::string> packets;
+    std::string packet(1 << 16, '\0');
+    for (;;) {
+        const ssize_t bytes = ::recv(ends[0], packet.data(), packet.size(), MSG_DONTWAIT);
+        if (bytes < 0) break;
+        packets.push_back(packet.substr(0, static_cast<std::size_t>(bytes)));
+    }
+    for (const int each : {ends[0], ends[1], before}) ::close(each);
+    return packets;
+}
+
 }  // namespace
 
 TEST_P(tool_interrupted, leaves_no_file) {
@@ -83,6 +106,27 @@ TEST_P(tool_interrupted, leaves_an_earlier_output_alone) {
     EXPECT_EQ(directory_.entries(), 2);
     interrupt();
     EXPECT_THAT(snapshot(directory_), ElementsAre(std::pair("out.npy", "an earlier output")));
+}
+
+// Otherwise a line of --progress comes between its parts.
+TEST(errors_of_handlers, are_written_by_one_call) {
+    const std::string file = "/a \"file\" with \\ in its name";
+    const auto write = [&] { write_error_from_handler(file, ": the file became shorter", bad_input); };
+    const std::string message = file + ": the file became shorter";
+    EXPECT_THAT(packets_on_standard_error(write), ElementsAre(error_line(message, bad_input)));
+    report_errors_as_json(true);
+    const std::string line = error_line(message, bad_input);
+    const std::vector<std::string> packets = packets_on_standard_error(write);
+    report_errors_as_json(false);
+    EXPECT_THAT(packets, ElementsAre(line));
+}
+
+TEST(errors_of_handlers, lose_nothing_of_a_long_message) {
+    const std::string message(20'000, 'x');
+    std::string all;
+    for (const auto& each : packets_on_standard_error([&] { write_error_from_handler(message, "", failed); }))
+        all += each;
+    EXPECT_EQ(all, error_line(message, failed));
 }
 
 }  // namespace sluice::app::testing::interruption_tests

@@ -133,6 +133,21 @@ TEST(tool_profile, prints_a_table_that_says_how_it_was_measured) {
     }
 }
 
+TEST(tool_profile, computes_in_the_precision_that_is_asked_for) {
+    std::string commands;
+    for (const std::string what : {"f32", "int8"}) {
+        const outcome came = run_tool(
+            {"profile", cnn, "--device", "cpu", "--runs", "2", "--batch", "16", "--precision", what, "--json"});
+        ASSERT_EQ(came.exit_code, 0) << came;
+        const json report = json::parse(came.out);
+        EXPECT_EQ(report["precision"], what);
+        std::string all;
+        for (const json& each : report["rows"]) all += each["commands"].get<std::string>() + "\n";
+        EXPECT_NE(all, commands);
+        commands = all;
+    }
+}
+
 TEST(tool_profile, fails_when_the_disk_is_too_full_for_the_timeline_and_still_reports) {
     const temporary_directory directory;
     const std::string timeline = directory / "timeline.svg";

@@ -149,6 +149,12 @@ static void texts_are_codes(sluice_runtime* runtime) {
     CHECK(length == 1 && text[0] == '?');
     CHECK_FAILS(SLUICE_OUT_OF_RANGE, "is not a text's", sluice_network_text(network, -1, &text, &length));
     CHECK_FAILS(SLUICE_INVALID_ARGUMENT, "text", sluice_network_text_code(network, NULL, 0, &codes[0]));
+    length = 77;
+    CHECK_FAILS(SLUICE_INVALID_ARGUMENT, "text", sluice_network_text(network, given[0], NULL, &length));
+    CHECK(length == 77);
+    text = NULL;
+    CHECK_FAILS(SLUICE_INVALID_ARGUMENT, "length", sluice_network_text(network, given[0], &text, NULL));
+    CHECK(text == NULL);
     sluice_result_destroy(result);
     sluice_network_destroy(network);
 }

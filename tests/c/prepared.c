@@ -91,6 +91,34 @@ static void networks_whose_numbers_decide_are_refused(sluice_runtime* runtime) {
     sluice_network_destroy(network);
 }
 
+static void numbers_that_decide_may_be_fixed(sluice_runtime* runtime) {
+    sluice_network* const network = load(runtime, "tests/c/networks/reshape.onnx");
+    const sluice_status wrong = SLUICE_INVALID_ARGUMENT;
+    sluice_prepared* made = NULL;
+    const int64_t x[1] = {6}, two[1] = {2}, wide[2] = {2, 3};
+    const float numbers[6] = {0};
+    const sluice_input_shape shapes[1] = {{"x", x, 1}};
+    sluice_fixed_input fixed = {"shape", {wide, two, 1, SLUICE_I64, SLUICE_HOST}};
+    CHECK_OK(sluice_prepared_create_fixed(network, shapes, 1, &fixed, 1, &made));
+    sluice_buffer given = {0}, to = {0}, none = {0};
+    CHECK_OK(sluice_prepared_input(made, 0, &given));
+    CHECK_FAILS(wrong, "input 'shape' is fixed", sluice_prepared_input(made, 1, &none));
+    for (int i = 0; i < 6; ++i) ((float*)given.data)[i] = (float)i;
+    CHECK_OK(sluice_prepared_run(made));
+    CHECK_OK(sluice_prepared_output(made, 0, &to));
+    CHECK(to.rank == 2 && to.shape[0] == 2 && to.shape[1] == 3 && memcmp(to.data, given.data, 6 * sizeof(float)) == 0);
+    sluice_prepared_destroy(made);
+    made = NULL;
+    CHECK_FAILS(wrong, "fixed is null", sluice_prepared_create_fixed(network, shapes, 1, NULL, 1, &made));
+    fixed.name = NULL;
+    CHECK_FAILS(wrong, "name is null", sluice_prepared_create_fixed(network, shapes, 1, &fixed, 1, &made));
+    fixed.name = "x";
+    fixed.numbers = (sluice_tensor){numbers, x, 1, SLUICE_F32, SLUICE_HOST};
+    CHECK_FAILS(wrong, "decide neither", sluice_prepared_create_fixed(network, NULL, 0, &fixed, 1, &made));
+    CHECK(made == NULL);
+    sluice_network_destroy(network);
+}
+
 /* Large inputs have no way of their own: the same bits from 1 row to more than 64 KiB, from any address. */
 static void inputs_of_any_size_give_the_same_bits(const sluice_network* network) {
     static float room[DIGIT_ROWS * DIGIT_PIXELS + 1], all[DIGIT_ROWS * DIGIT_CLASSES], some[DIGIT_ROWS * DIGIT_CLASSES];
@@ -146,6 +174,7 @@ void test_prepared(void) {
     a_prepared_network_gives_the_same_bits(network);
     wrong_arguments_are_refused(network);
     networks_whose_numbers_decide_are_refused(runtime);
+    numbers_that_decide_may_be_fixed(runtime);
     inputs_of_any_size_give_the_same_bits(network);
     outputs_of_many_dimensions_are_written(runtime);
     sluice_prepared* const fast = prepare(network, eight_rows);

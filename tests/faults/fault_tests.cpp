@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // A device that has faulted refuses further work, releases what it owned, and does not affect other devices.
+#include <gmock/gmock.h>
+
 #include <array>
+#include <vector>
 
 #include "conformance/expect_refused.hpp"
 #include "conformance/support/awaiting.hpp"
@@ -113,6 +116,30 @@ TEST_F(faults, a_host_allocation_that_meets_the_fault_first_reports_its_cause_to
     EXPECT_EQ(fault_of([&] { host_buffer<unsigned>(a, 1'000'000); }), told);
     EXPECT_TRUE(fakes.on.is_poisoned());
     EXPECT_EQ(fault_of([&] { std::move(waiting).get(); }), told);
+}
+
+// Other code of the process has broken the device while nothing ran there.
+TEST_F(faults, a_stream_that_cannot_be_made_tells_that_the_device_is_lost) {
+    fakes.first.works.tells_only_of_commands = true;
+    sync(work(1), pool);
+    break_down();
+    std::vector<stream_lease> more;
+    const auto lease = [&] {
+        for (int i = 0; i < 100; ++i) more.emplace_back(fakes.on);
+    };
+    EXPECT_THAT(fault_of(lease), testing::HasSubstr("the driver's stream failed"));
+    EXPECT_TRUE(fakes.on.is_poisoned());
+    EXPECT_THAT(fault_of([&] { sync(work(1), pool); }), testing::HasSubstr("the driver's stream failed"));
+}
+
+TEST_F(faults, a_question_about_memory_tells_that_the_device_is_lost) {
+    fakes.first.works.tells_only_of_commands = true;
+    sync(work(1), pool);
+    break_down();
+    EXPECT_THAT(fault_of([&] { static_cast<void>(fakes.on.memory()); }),
+                testing::HasSubstr("the driver's answer failed"));
+    EXPECT_TRUE(fakes.on.is_poisoned());
+    EXPECT_FALSE(fakes.other.is_poisoned());
 }
 
 TEST_F(faults, the_first_cause_wins) {

@@ -59,6 +59,9 @@ public:
             if (std::this_thread::get_id() == worker_.get_id()) where_ = running_;
         });
     }
+    // Like a GPU's: a poll asks only about streams that have something to do.
+    std::atomic<bool> tells_only_of_commands{false};
+
     void stop() {
         change([this] { stops_ = true; });
         if (worker_.joinable()) worker_.join();
@@ -67,6 +70,7 @@ public:
 private:
     friend class faulty_stream;
     friend class scarce_memory;
+    friend class faulty_device;
 
     // The lock is held while the waiters are woken: a waiter that sees the change may drop this object at once.
     template <typename Function>
@@ -141,6 +145,7 @@ public:
     native_stream native() const noexcept override { return {device_kind::cpu, nullptr, &owner_}; }
     ticket passed() const noexcept override { return passed_.load(std::memory_order_acquire); }
     void poll() noexcept override {
+        if (machine_.tells_only_of_commands && passed() >= owner_.issued()) return;
         if (machine_.is_sound([this] { has_passed(done_); })) return;
         report_fault();
     }
@@ -262,7 +267,10 @@ public:
         --blocks_;
         std::free(data);
     }
-    memory_info info() override { return {0, total_bytes}; }
+    memory_info info() override {
+        if (!of_.is_sound([] {})) throw device_error(errc::device_failed, "the driver's answer failed", {{}, "fake:0"});
+        return {0, total_bytes};
+    }
 
     std::atomic<std::size_t> total_bytes{0};  // what it says that it has; 0: not known
 
@@ -297,6 +305,8 @@ public:
     device_kind kind() const noexcept override { return device_kind::cpu; }
     const device_properties& properties() const noexcept override { return properties_; }
     std::unique_ptr<stream_interpreter> make_stream(command_queue& owner, const stream_options&) override {
+        if (!works.is_sound([] {}))
+            throw device_error(errc::device_failed, "the driver's stream failed", {{}, "fake:0"});
         return std::make_unique<faulty_stream>(owner, works);
     }
     memory_source& device_memory() noexcept override { return memory; }

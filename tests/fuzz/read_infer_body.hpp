@@ -30,11 +30,12 @@ inline void read_infer_body(std::span<const std::byte> file) {
     static const nn::text_codes texts(std::vector<std::string>{"a", "bc"});
     inputs[1].is_text = body.find("BYTES") != std::string::npos;
     const std::vector<nn::value_info> outputs{value("z", io::dtype::f32)};
-    // As one serves all requests of a thread. No region is registered.
-    static infer_body_reader reader(1 << 16, {std::make_shared<shared_regions>(), nullptr});
+    static infer_body_reader reader(1 << 16);  // as one serves all requests of a thread
+    static const shared_memory_access no_regions{std::make_shared<shared_regions>(), nullptr};
     infer_body got;
     try {
-        reader.read(body, length == 0xffff ? std::nullopt : std::optional(length), inputs, outputs, texts, got);
+        reader.read(body, length == 0xffff ? std::nullopt : std::optional(length), inputs, outputs, texts, got,
+                    no_regions);
     } catch (const refusal&) {
         return;
     }

@@ -68,6 +68,55 @@ TEST(vector_math, differs_from_the_exact_result_by_little) {
     }
 }
 
+TEST(vector_math, gives_exponentials_of_wide_numbers) {
+    std::mt19937 numbers(5);
+    std::uniform_real_distribution<double> any(-700, 700);
+    for (const vector_math* each : known_vector_math()) {
+        for (std::size_t count = 1; count < 40; ++count) {
+            std::vector<double> x(count), y(count);
+            for (double& one : x) one = any(numbers);
+            each->wide_exponential(x.data(), y.data(), count);
+            for (std::size_t i = 0; i < count; ++i) EXPECT_NEAR(y[i] / std::exp(x[i]), 1, 1e-11) << x[i];
+        }
+        constexpr double infinity = std::numeric_limits<double>::infinity();
+        double special[] = {std::numeric_limits<double>::quiet_NaN(), 0, -1e9, -infinity, 720, infinity, -740, 709};
+        each->wide_exponential(special, special, 8);
+        EXPECT_TRUE(std::isnan(special[0]));
+        EXPECT_EQ(special[1], 1);
+        EXPECT_EQ(special[2], 0);
+        EXPECT_EQ(special[3], 0);
+        EXPECT_EQ(special[4], infinity);
+        EXPECT_EQ(special[5], infinity);
+        EXPECT_NEAR(special[6] / std::exp(-740.0), 1, 0.05);  // few bits are left
+        EXPECT_NEAR(special[7] / std::exp(709.0), 1, 1e-11);
+    }
+}
+
+// Where 1 + erf cancels, the error is a part of the input and not of the result.
+TEST(vector_math, gives_gelu_up_to_a_small_part_of_the_input) {
+    constexpr float infinity = std::numeric_limits<float>::infinity();
+    for (const vector_math* each : known_vector_math()) {
+        double most = 0;
+        for (std::uint64_t bits = 0; bits < std::uint64_t{1} << 32; bits += 70'001) {
+            const float x = std::bit_cast<float>(static_cast<std::uint32_t>(bits));
+            float y = 0;
+            each->gelu(&x, &y, 1);
+            if (std::isnan(x) || x == -infinity) {
+                EXPECT_TRUE(std::isnan(y)) << x;  // as 0.5 * x * (1 + erf(x / sqrt(2)))
+                continue;
+            }
+            if (std::isinf(x) || std::fabs(x) < 1e-30f) continue;
+            const auto wide = static_cast<double>(x);
+            const double exact = 0.5 * wide * std::erfc(-wide * 0.70710678118654752);
+            most = std::max(most, std::fabs(static_cast<double>(y) - exact) / std::fabs(wide));
+        }
+        EXPECT_LE(most, 2e-7);
+        float largest = infinity, made = 0;
+        each->gelu(&largest, &made, 1);
+        EXPECT_EQ(made, infinity);
+    }
+}
+
 TEST(vector_math, gives_the_limits) {
     constexpr float infinity = std::numeric_limits<float>::infinity();
     for (const vector_math* each : known_vector_math()) {

@@ -672,7 +672,7 @@ TEST(transformer_block, of_a_cpu_is_few_steps) {
         });
     };
     EXPECT_TRUE(has({"MatMul", "Softmax"}));
-    EXPECT_TRUE(has({"MatMul", "Add", "Erf"}));  // the perceptron with GELU
+    EXPECT_TRUE(has({"MatMul", "Add", "Gelu"}));  // the perceptron with GELU
 }
 
 // The kernel of a GPU, on the host: a sum of numbers of different types, and its normalization in two types.

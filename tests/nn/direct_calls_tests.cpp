@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "nn/kept_calls.hpp"
+#include "nn/prepared_network.hpp"
 #include "nn/small_models.hpp"
 #include "sluice/nn/kept_limit.hpp"
 #include "sluice/nn/network.hpp"
@@ -312,6 +313,11 @@ TEST_F(direct_calls, refuse_views_that_do_not_fit_and_write_nothing) {
                     HasSubstr("input 'x': dimension 1 is 2, and is given 1"));
         EXPECT_THAT(refusal(errc::shape_mismatch, [&] { made({}, {{y, {1, 2}}, {z, {1, 2}}}); }),
                     HasSubstr("takes 1 inputs, and is given 0"));
+        for (int again = 0; again < 3; ++again) {
+            EXPECT_THAT(
+                refusal(errc::shape_mismatch, [&] { made({{x, {1, 2}}, {x, {1, 2}}}, {{y, {1, 2}}, {z, {1, 2}}}); }),
+                HasSubstr("takes 1 inputs, and is given 2"));
+        }
         const std::vector<double> wide{1, 2};
         EXPECT_THAT(refusal(errc::shape_mismatch, [&] { made({{wide, {1, 2}}}, {{y, {1, 2}}, {z, {1, 2}}}); }),
                     HasSubstr("input 'x' is f32, and is given f64"));
@@ -386,6 +392,51 @@ TEST_F(direct_calls, take_inputs_that_the_host_needs) {
         EXPECT_THAT(refusal(errc::shape_mismatch, [&] { made({{x, {6}}, {shape, {2}}}, {{y, {1, 6}}}); }),
                     HasSubstr("and is given room for f32 [1, 6]"));
     }
+}
+
+// Few numbers that decide are a part of what a call is kept for.
+TEST_F(direct_calls, are_kept_for_each_of_the_numbers_that_decide) {
+    model from = empty_model("reshapes.onnx");
+    from.body.inputs = {f32("x", {of(6)}), {"shape", io::dtype::i64, {{of(2)}}}};
+    from.body.outputs = {f32("y", {named("a"), named("b")})};
+    from.body.nodes = {make_node("Reshape", {"x", "shape"}, {"r"}), make_node("Relu", {"r"}, {"y"})};
+    const network made = make(from);
+    numbers x{1, 2, 3, 4, 5, 6}, y(6);
+    const std::vector<std::int64_t> wide{2, 3}, long_one{3, 2}, other{6, 1};
+    const auto call = [&](const std::vector<std::int64_t>& shape) {
+        std::ranges::rotate(x, x.begin() + 1);
+        made({{x, {6}}, {shape, {2}}}, {{y, {static_cast<std::size_t>(shape[0]), static_cast<std::size_t>(shape[1])}}});
+        EXPECT_EQ(y, x);
+    };
+    for (int i = 0; i < 4; ++i) {
+        call(wide);
+        call(long_one);
+    }
+    const std::size_t kept = made.inside().calls().bytes();
+    EXPECT_GT(kept, 0U);
+    for (int i = 0; i < 4; ++i) call(wide);
+    EXPECT_EQ(made.inside().calls().bytes(), kept);
+    call(other);
+    EXPECT_EQ(made.inside().calls().bytes(), kept);  // once
+    call(other);
+    EXPECT_GT(made.inside().calls().bytes(), kept);
+}
+
+// Numbers that never come again, such as a position that counts up, cost no preparation.
+TEST_F(direct_calls, with_ever_other_numbers_that_decide_are_not_kept) {
+    model from = empty_model("ranges.onnx");
+    from.body.inputs = {{"length", io::dtype::i64, std::vector<dimension>{}}};
+    from.body.outputs = {{"y", io::dtype::i64, {{named("length")}}}};
+    from.body.constants = {{"zero", tensor_of<std::int64_t>({0}, {})}, {"one", tensor_of<std::int64_t>({1}, {})}};
+    from.body.nodes = {make_node("Range", {"zero", "length", "one"}, {"y"})};
+    const network made = make(from);
+    for (std::int64_t length = 1; length < 300; ++length) {
+        const std::vector<std::int64_t> of{length};
+        std::vector<std::int64_t> y(static_cast<std::size_t>(length));
+        made({{of, {}}}, {{y, {y.size()}}});
+        EXPECT_EQ(y.back(), length - 1);
+    }
+    EXPECT_EQ(made.inside().calls().bytes(), 0U);
 }
 
 TEST_F(direct_calls, give_outputs_that_are_inputs_constants_and_shapes) {

@@ -66,14 +66,102 @@ protected:
 }  // namespace
 
 TEST_F(image_stretches, random_networks_compute_what_their_steps_compute) {
-    for (unsigned seed = 0; seed < 400; ++seed) {
+    for (unsigned seed = 0; seed < 600; ++seed) {
         SCOPED_TRACE("seed " + std::to_string(seed));
-        random_images images(seed);
+        image_limits limits;
+        limits.are_rows = seed % 3 == 0;
+        // Rows that several workers share: with more pixels than a part has.
+        if (limits.are_rows && seed % 2 == 0) limits.pixels = {60, 300};
+        random_images images(seed, limits);
         const model made = images.make();
         const any_tensor x = pixels(images.input());
         const auto got = run(made, {x}), expected = step_by_step(made, x);
         ASSERT_EQ(got.size(), expected.size());
         for (std::size_t i = 0; i < got.size(); ++i) ASSERT_NO_FATAL_FAILURE(expect_near(got[i], expected[i]));
+    }
+}
+
+// Some of the channels of a value are it without a copy, and one number for all elements is part of what is before it.
+TEST_F(image_stretches, divisions_and_numbers_are_part_of_the_command) {
+    model made;
+    made.path = "made.onnx";
+    made.opsets = {{"", 17}};
+    const bool are_rows[] = {false, true};
+    for (const bool is_row : are_rows) {
+        made.body = {};
+        const auto shaped = [&](std::size_t a, std::size_t b, std::size_t window) {
+            return is_row ? lengths{a, b, window} : lengths{a, b, window, window};
+        };
+        const auto add = [&](const std::string& name, const lengths& of) {
+            std::size_t count = 1;
+            for (const std::size_t each : of) count *= each;
+            std::vector<float> numbers(count);
+            for (std::size_t i = 0; i < count; ++i) numbers[i] = std::sin(0.3f * static_cast<float>(i));
+            made.body.constants.emplace(name, tensor_of(numbers, of));
+        };
+        add("first", shaped(24, 3, 1));
+        add("second", shaped(8, 8, 3));
+        made.body.constants.emplace("sizes", tensor_of(std::vector<std::int64_t>{8, 16}, {2}));
+        made.body.constants.emplace("four", tensor_of(std::vector<std::int64_t>{4}, {1}));
+        made.body.constants.emplace("twelve", tensor_of(std::vector<std::int64_t>{12}, {1}));
+        made.body.constants.emplace("one", tensor_of(std::vector<std::int64_t>{1}, {1}));
+        made.body.constants.emplace("number", tensor_of(std::vector<float>{0.75f}, {1}));
+        node split = make_node("Split", {"d", "sizes"}, {"left", "right"}),
+             convolution = make_node("Conv", {"left", "second"}, {"e"}),
+             joined = make_node("Concat", {"e", "some", "left"}, {"y"});
+        split.attributes["axis"] = std::int64_t{1};
+        convolution.attributes["pads"] = std::vector<std::int64_t>(is_row ? 2 : 4, 1);
+        joined.attributes["axis"] = std::int64_t{1};
+        made.body.nodes = {make_node("Conv", {"x", "first"}, {"a"}),
+                           make_node("Mul", {"a", "number"}, {"b"}),
+                           make_node("HardSwish", {"b"}, {"c"}),
+                           make_node("Add", {"number", "c"}, {"d"}),
+                           split,
+                           convolution,
+                           make_node("Slice", {"right", "four", "twelve", "one"}, {"some"}),
+                           joined};
+        const lengths input = is_row ? lengths{2, 3, 90} : lengths{2, 3, 9, 7};
+        made.body.inputs = {f32("x", std::vector<dimension>(input.size(), named("")))};
+        made.body.outputs = {f32("y", std::vector<dimension>(input.size(), named("")))};
+        const any_tensor x = pixels(input);
+        const auto got = run(made, {x}), expected = step_by_step(made, x);
+        ASSERT_NO_FATAL_FAILURE(expect_near(got[0], expected[0]));
+        const network all = sync(make_network(made), pool);
+        EXPECT_EQ(commands_of<float>(all, pool, is_row ? shape{2, 3, 90} : shape{2, 3, 9, 7}), 2) << is_row;
+    }
+}
+
+// What the nodes compute is finite, is not 0, or is rounded on the way.
+TEST_F(image_stretches, extreme_numbers_stay_in_the_order_of_the_nodes) {
+    struct number {
+        std::string op;
+        float what;
+    };
+    const std::vector<std::pair<float, std::vector<number>>> cases{
+        {0.0f, {{"Mul", 3e38f}}},
+        {1e30f, {{"Relu", 0}, {"Mul", 1e-30f}, {"Mul", 1e-30f}, {"Mul", 1e30f}}},
+        {0.3f, {{"Add", 12582912.0f}, {"Add", -12582912.0f}}},
+        {0.3f, {{"Relu", 0}, {"Add", 12582912.0f}, {"Add", -12582912.0f}}}};
+    for (const auto& [pixel, numbers] : cases) {
+        model made;
+        made.path = "made.onnx";
+        made.opsets = {{"", 17}};
+        made.body.constants.emplace("filters", tensor_of(std::vector<float>{2, 2}, {2, 1, 1, 1}));
+        made.body.nodes.push_back(make_node("Conv", {"x", "filters"}, {"v0"}));
+        for (std::size_t i = 0; i < numbers.size(); ++i) {
+            const std::string from = "v" + std::to_string(i), to = "v" + std::to_string(i + 1),
+                              name = "c" + std::to_string(i);
+            made.body.constants.emplace(name, tensor_of(std::vector<float>{numbers[i].what}, {}));
+            made.body.nodes.push_back(numbers[i].op == "Relu" ? make_node("Relu", {from}, {to})
+                                                              : make_node(numbers[i].op, {from, name}, {to}));
+        }
+        made.body.inputs = {f32("x", std::vector<dimension>(4, named("")))};
+        made.body.outputs = {f32("v" + std::to_string(numbers.size()), std::vector<dimension>(4, named("")))};
+        const any_tensor x(std::vector<float>(6, pixel), {1, 1, 2, 3});
+        const auto got = run(made, {x}), expected = step_by_step(made, x);
+        for (std::size_t i = 0; i < expected[0].elements(); ++i)
+            EXPECT_FLOAT_EQ(got[0].values<float>()[i], expected[0].values<float>()[i])
+                << pixel << ", " << numbers.size() << " numbers";
     }
 }
 

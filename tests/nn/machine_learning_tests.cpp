@@ -5,8 +5,13 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
+#include <cstddef>
+#include <cstdint>
 #include <limits>
+#include <random>
+#include <vector>
 
 #include "nn/support/single_nodes.hpp"
 
@@ -86,11 +91,14 @@ TEST(features, that_are_missing_are_replaced) {
 }
 
 TEST(features, of_several_inputs_are_put_together) {
-    const any_tensor a(std::vector<std::int64_t>{1, 2}, {2}), b = rows({3, 4, 5, 6}, 2);
+    const any_tensor a(std::vector<std::int64_t>{1, 2}, {2, 1}), b = rows({3, 4, 5, 6}, 2);
     EXPECT_THAT(floats_of("FeatureVectorizer", {a, b}, {}), ElementsAre(1, 3, 4, 2, 5, 6));
     // Zeros to that many, or less than there are.
     EXPECT_THAT(floats_of("FeatureVectorizer", {a, b}, {{"inputdimensions", wholes({2, 1})}}),
                 ElementsAre(1, 0, 3, 2, 0, 5));
+    // A list is one row.
+    EXPECT_THAT(floats_of("FeatureVectorizer", {list<float>({1, 2, 3})}, {{"inputdimensions", wholes({3})}}),
+                ElementsAre(1, 2, 3));
 }
 
 // --- encodings -----------------------------------------------------------------------------------------------------
@@ -100,8 +108,12 @@ TEST(encodings, have_a_one_where_the_category_is) {
                 ElementsAre(0, 1, 0, 0, 1, 0));
     EXPECT_THAT(floats_of("OneHotEncoder", {list({3, 1})}, {{"cats_int64s", wholes({1, 3})}, {"zeros", whole(0)}}),
                 ElementsAre(0, 1, 1, 0));  // an unknown one is refused: impossible_values_tests.cpp
-    EXPECT_THAT(floats_of("OneHotEncoder", {list<float>({1.5f, 3})}, {{"cats_int64s", wholes({1, 3})}}),
-                ElementsAre(0, 0, 0, 1));
+    // Fractions are cut off.
+    EXPECT_THAT(floats_of("OneHotEncoder", {list<float>({1.5f, 3, nan})}, {{"cats_int64s", wholes({1, 3})}}),
+                ElementsAre(1, 0, 0, 1, 0, 0));
+    EXPECT_THAT(
+        floats_of("OneHotEncoder", {list<float>({1.5f, 3})}, {{"cats_int64s", wholes({1, 3})}, {"zeros", whole(0)}}),
+        ElementsAre(1, 0, 0, 1));
 }
 
 TEST(encodings, give_the_value_of_a_key_or_the_default) {
@@ -208,12 +220,43 @@ TEST(support_vectors, weigh_their_kernels) {
     EXPECT_NEAR(value("POLY", {1, 1, 2}, {1, 0}), 1 - 4 + 0.25, 1e-6);
     EXPECT_NEAR(value("RBF", {1, 0, 0}, {0, 0}), 1 - std::exp(-1.0) + 0.25, 1e-6);
     EXPECT_NEAR(value("SIGMOID", {0.5f, 0, 0}, {2, 0}), 0 - std::tanh(1.0) + 0.25, 1e-6);
+    // Many columns and vectors, and exponents beyond all that are numbers.
+    EXPECT_EQ(value("RBF", {1, 0, 0}, {1000, 0}), 0.25f);
+    EXPECT_TRUE(std::isnan(value("RBF", {-1, 0, 0}, {1000, 0})));  // infinity - infinity
+    EXPECT_TRUE(std::isnan(value("RBF", {1, 0, 0}, {std::numeric_limits<float>::quiet_NaN(), 0})));
     // Outliers are on the negative side.
     with["one_class"] = whole(1);
     EXPECT_EQ(value("LINEAR", {0, 0, 0}, {2, 5}), -1);
     EXPECT_EQ(value("LINEAR", {0, 0, 0}, {-2, 5}), 1);
     with["kernel_type"] = text("COSINE");
     expect_refusals({{"SVMRegressor", {rows({0, 0}, 2)}, with, bad_file, "has the kernel_type 'COSINE'", 17, ml}});
+}
+
+TEST(support_vectors, may_be_many_with_any_number_of_columns) {
+    std::mt19937 random(3);
+    std::normal_distribution<float> any;
+    for (const std::size_t columns : {1, 3, 4, 7, 16}) {
+        for (const std::size_t count : {1, 5, 33}) {
+            std::vector<float> vectors(count * columns), coefficients(count), x(4 * columns);
+            for (auto* const of : {&vectors, &coefficients, &x})
+                for (float& each : *of) each = any(random);
+            const attributes with{
+                {"support_vectors", reals(vectors)},   {"n_supports", whole(static_cast<std::int64_t>(count))},
+                {"coefficients", reals(coefficients)}, {"rho", reals({0.5f})},
+                {"kernel_type", text("RBF")},          {"kernel_params", reals({0.3f, 0, 0})}};
+            const std::vector<float> y = floats_of("SVMRegressor", {rows(x, columns)}, with);
+            for (std::size_t row = 0; row < 4; ++row) {
+                double exact = 0.5;
+                for (std::size_t v = 0; v < count; ++v) {
+                    double square = 0;
+                    for (std::size_t c = 0; c < columns; ++c)
+                        square += std::pow(double{x[row * columns + c]} - double{vectors[v * columns + c]}, 2);
+                    exact += double{coefficients[v]} * std::exp(-double{0.3f} * square);
+                }
+                EXPECT_NEAR(y[row], exact, 1e-6 * std::max(1.0, std::abs(exact)));
+            }
+        }
+    }
 }
 
 TEST(support_vectors, are_left_out_of_linear_machines) {

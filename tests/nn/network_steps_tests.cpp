@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 
 #include <algorithm>
+#include <atomic>
 #include <filesystem>
 #include <memory>
 #include <optional>
@@ -10,15 +11,20 @@
 #include <stdexcept>
 #include <string>
 #include <string_view>
+#include <thread>
 #include <vector>
 
 #include "nn/graph_run.hpp"
 #include "nn/joined_steps.hpp"
+#include "nn/kept_calls.hpp"
 #include "nn/prepared_network.hpp"
 #include "nn/small_models.hpp"
 #include "sluice/nn/adopt_tensor.hpp"
 #include "sluice/nn/network.hpp"
+#include "sluice/nn/onnx.hpp"
 #include "sluice/nn/pass_report.hpp"
+#include "sluice/nn/row_independence.hpp"
+#include "sluice/nn/safetensors.hpp"
 #include "sluice/op/with_context.hpp"
 #include "sluice/runtime/runtime.hpp"
 #include "sluice/runtime/scheduling_policy.hpp"
@@ -191,6 +197,50 @@ const pass_report& report_of(const std::vector<pass_report>& all, std::string_vi
     const auto found = std::ranges::find(all, name, &pass_report::name);
     if (found == all.end()) throw std::runtime_error("no pass " + std::string(name));
     return *found;
+}
+
+// What the steps have packed is not there twice; rows are still followed.
+TEST_F(network_steps, large_constants_of_floats_are_kept_by_the_steps_alone) {
+    if (!onnx_supported()) GTEST_SKIP() << "built without ONNX";
+    for (const std::string file :
+         {"digits.onnx", "digits_cnn.onnx", "digits_lstm.onnx", "digits_cnn_int8.onnx", "tumours.onnx"}) {
+        SCOPED_TRACE(file);
+        const model from = load_onnx(SLUICE_SOURCE_DIR "/models/" + file);
+        const network made = sync(make_network(from), pool);
+        const auto& kept = made.inside().from().body.constants;
+        ASSERT_EQ(kept.size(), from.body.constants.size());
+        for (const auto& [name, value] : kept) {
+            const bool is_large = value.type == io::dtype::f32 && from.body.constants.at(name).bytes->size() > 4096;
+            EXPECT_EQ(value.bytes == nullptr, is_large) << name;
+        }
+        EXPECT_EQ(made.inside().rows().text(), find_row_independence(from).text());
+    }
+}
+
+// The next call makes them again, with the same numbers.
+TEST_F(network_steps, calls_that_a_network_keeps_can_be_forgotten) {
+    const network made = sync(make_network(load_safetensors(SLUICE_SOURCE_DIR "/models/digits.safetensors")), pool);
+    const std::vector<float> x(std::size_t{64} * 8, 0.5F);
+    const std::vector<std::size_t> shape{8, 64};
+    const std::vector<input_view> inputs{input_view(io::dtype::f32, std::as_bytes(std::span(x)).data(), shape)};
+    const auto run = [&] {
+        const std::vector<any_tensor> made_outputs = made(inputs);
+        const auto y = made_outputs.at(0).values<float>();
+        return std::vector<float>(y.begin(), y.end());
+    };
+    const std::vector<float> first = run();
+    for (int i = 0; i < 4; ++i) EXPECT_EQ(run(), first);
+    EXPECT_GT(made.inside().calls().bytes(), 0U);
+    made.inside().forget_calls();
+    EXPECT_EQ(made.inside().calls().bytes(), 0U);
+    for (int i = 0; i < 4; ++i) EXPECT_EQ(run(), first);
+    std::atomic<bool> ends{false};
+    std::thread forgets([&] {
+        while (!ends) made.inside().forget_calls();
+    });
+    for (int i = 0; i < 2000; ++i) EXPECT_EQ(run(), first);
+    ends = true;
+    forgets.join();
 }
 
 }  // namespace

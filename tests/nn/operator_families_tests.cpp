@@ -491,6 +491,96 @@ TEST_P(operator_families, products_of_many_rows_of_bytes) {
     }
 }
 
+// --- operator sets and rounding ----------------------------------------------------------------------------------
+
+std::vector<float> floats_of(const single_node& what) {
+    const any_tensor made = outputs_of(what).at(0);
+    return {made.values<float>().begin(), made.values<float>().end()};
+}
+
+TEST(operator_sets, have_their_own_defaults) {
+    constexpr float infinity = std::numeric_limits<float>::infinity(), most = std::numeric_limits<float>::max();
+    const any_tensor ends = list<float>({-infinity, infinity, 2});
+    EXPECT_EQ(floats_of({.op = "Clip", .inputs = {ends}, .opset = 6}), (std::vector<float>{-most, most, 2}));
+    EXPECT_EQ(floats_of({.op = "Clip", .inputs = {ends}, .opset = 13}), (std::vector<float>{-infinity, infinity, 2}));
+    EXPECT_EQ(floats_of({.op = "Selu", .inputs = {list<float>({1})}, .opset = 1}), std::vector<float>{1.0507f});
+    const std::vector<any_tensor> last{list({-1}), number(std::int64_t{3}), list<float>({0, 1})};
+    EXPECT_EQ(floats_of({.op = "OneHot", .inputs = last, .opset = 9}), (std::vector<float>{0, 0, 0}));
+    EXPECT_EQ(floats_of({.op = "OneHot", .inputs = last, .opset = 11}), (std::vector<float>{0, 0, 1}));
+}
+
+TEST(casts, round_large_integers_once) {
+    constexpr std::int64_t middle = (std::int64_t{1} << 60) + (std::int64_t{1} << 36);
+    const std::vector<std::int64_t> given{middle, middle + 1, -middle - 1};
+    const std::vector<float> expected{0x1p60f, 0x1p60f + 0x1p37f, -0x1p60f - 0x1p37f};
+    EXPECT_EQ(floats_of({.op = "Cast", .inputs = {list(given)}, .with = {{"to", whole(1)}}}), expected);
+    const std::vector<std::uint64_t> whole_numbers{static_cast<std::uint64_t>(middle + 1), ~std::uint64_t{0}};
+    EXPECT_EQ(floats_of({.op = "Cast", .inputs = {list(whole_numbers)}, .with = {{"to", whole(1)}}}),
+              (std::vector<float>{0x1p60f + 0x1p37f, 0x1p64f}));
+}
+
+TEST(casts, round_to_16_bits_once) {
+    const std::vector<double> given{1 + 0x1p-11 + 0x1p-40, -1 - 0x1p-11 - 0x1p-40, 1 + 0x1p-11};
+    const any_tensor made = outputs_of({.op = "Cast", .inputs = {list(given)}, .with = {{"to", whole(10)}}}).at(0);
+    EXPECT_EQ(float{made.values<half>()[0]}, 1 + 0x1p-10f);
+    EXPECT_EQ(float{made.values<half>()[1]}, -1 - 0x1p-10f);
+    EXPECT_EQ(float{made.values<half>()[2]}, 1.0f);
+    const std::vector<std::int64_t> integers_given{(1 << 24) + (1 << 16) + 1};
+    const any_tensor short_one =
+        outputs_of({.op = "Cast", .inputs = {list(integers_given)}, .with = {{"to", whole(16)}}}).at(0);
+    EXPECT_EQ(float{short_one.values<bfloat16>()[0]}, 16908288.0f);
+}
+
+// Positions that are whole numbers are exact: floor and ceil give the same element there.
+TEST(resizes, by_sizes_find_whole_positions) {
+    for (std::size_t from = 1; from < 80; ++from) {
+        std::vector<float> line(from);
+        for (std::size_t i = 0; i < from; ++i) line[i] = static_cast<float>(i);
+        for (const std::size_t to : {from + 4, 2 * from + 12, 3 * from / 2 + 1, std::size_t{81}}) {
+            for (const char* const mode : {"floor", "ceil"}) {
+                const std::vector<float> made =
+                    floats_of({.op = "Resize",
+                               .inputs = {any_tensor(line, {1, 1, 1, from}), any_tensor(), any_tensor(),
+                                          list<std::int64_t>({1, 1, 1, static_cast<std::int64_t>(to)})},
+                               .with = {{"mode", text("nearest")},
+                                        {"coordinate_transformation_mode", text("asymmetric")},
+                                        {"nearest_mode", text(mode)}}});
+                ASSERT_EQ(made.size(), to);
+                for (std::size_t i = 0; i < to; ++i) {
+                    const std::size_t expected = mode[0] == 'f' ? i * from / to : (i * from + to - 1) / to;
+                    ASSERT_EQ(made[i], static_cast<float>(std::min(expected, from - 1)))
+                        << from << " to " << to << ", " << mode << " of " << i;
+                }
+            }
+        }
+    }
+}
+
+// NaN differs from each number; it passes no other test unless the node says so.
+TEST(trees, take_nan_for_a_number_that_differs) {
+    const float nan = std::numeric_limits<float>::quiet_NaN();
+    for (const auto& [mode, expected] : {std::pair{"BRANCH_NEQ", 10.0f}, {"BRANCH_EQ", 20.0f}, {"BRANCH_LEQ", 20.0f}}) {
+        EXPECT_EQ(floats_of({.op = "TreeEnsembleRegressor",
+                             .inputs = {any_tensor(std::vector<float>{nan}, {1, 1})},
+                             .with = {{"nodes_treeids", wholes({0, 0, 0})},
+                                      {"nodes_nodeids", wholes({0, 1, 2})},
+                                      {"nodes_featureids", wholes({0, 0, 0})},
+                                      {"nodes_truenodeids", wholes({1, 0, 0})},
+                                      {"nodes_falsenodeids", wholes({2, 0, 0})},
+                                      {"nodes_modes", texts({mode, "LEAF", "LEAF"})},
+                                      {"nodes_values", reals({1, 0, 0})},
+                                      {"target_treeids", wholes({0, 0})},
+                                      {"target_nodeids", wholes({1, 2})},
+                                      {"target_ids", wholes({0, 0})},
+                                      {"target_weights", reals({10, 20})},
+                                      {"n_targets", whole(1)}},
+                             .domain = "ai.onnx.ml",
+                             .opset = 3}),
+                  std::vector<float>{expected})
+            << mode;
+    }
+}
+
 INSTANTIATE_TEST_SUITE_P(workers, operator_families, ::testing::Values(1, 3));
 
 }  // namespace

@@ -2,7 +2,11 @@
 // Passes: networks compute with fewer commands what they compute without the passes.
 #include <gmock/gmock.h>
 
+#include <algorithm>
 #include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <initializer_list>
 #include <limits>
 #include <string>
 #include <utility>
@@ -149,6 +153,283 @@ TEST_F(passes, a_normalization_by_zero_gives_what_the_operator_gives) {
     const auto given = first_output(made, {any_tensor(std::vector<float>{1, 2}, {1, 1, 1, 2})});
     EXPECT_TRUE(std::isnan(given[0]));
     EXPECT_EQ(given[1], std::numeric_limits<float>::infinity());
+}
+
+namespace {
+
+// The largest of x, -x and x * x, put together along `axis`.
+model of_stacks(std::int64_t opset, const std::string& reduction, std::int64_t axis, io::dtype type) {
+    const std::vector<dimension> given{named("rows"), of(3), of(4)};
+    model made;
+    made.path = "stacks.onnx";
+    made.opsets = {{"", opset}};
+    made.body.inputs = {{"x", type, given}};
+    made.body.outputs = {{"y", type, given}};
+    made.body.constants = {{"axes", tensor_of<std::int64_t>({axis}, {1})}};
+    node join = make_node("Concat", {"a", "b", "c"}, {"joined"}), reduce = make_node(reduction, {"joined"}, {"y"});
+    join.attributes["axis"] = axis;
+    reduce.attributes["keepdims"] = std::int64_t{0};
+    if (opset < 18) reduce.attributes["axes"] = std::vector<std::int64_t>{axis};
+    if (opset >= 18) reduce.inputs.push_back("axes");
+    const bool is_bool = type == io::dtype::boolean;
+    made.body.nodes = {make_node(is_bool ? "Not" : "Neg", {"x"}, {"negative"}),
+                       make_node(is_bool ? "And" : "Mul", {"x", "x"}, {"square"}),
+                       make_node("Unsqueeze", {"x", "axes"}, {"a"}),
+                       make_node("Unsqueeze", {"negative", "axes"}, {"b"}),
+                       make_node("Unsqueeze", {"square", "axes"}, {"c"}),
+                       join,
+                       reduce};
+    return made;
+}
+
+}  // namespace
+
+TEST_F(passes, reductions_of_stacks_put_nothing_together) {
+    for (const std::int64_t axis : {0, 3, -1, -2}) {
+        for (const std::int64_t opset : {13, 18, 20}) {
+            for (const char* const reduction : {"ReduceMax", "ReduceMin"}) {
+                const model made = of_stacks(opset, reduction, axis, io::dtype::f32);
+                // A sum is put together first: one command more.
+                const auto commands = [&](const model& from) {
+                    return commands_of<float>(sync(make_network(from), pool), pool, shape{2, 3, 4});
+                };
+                EXPECT_LT(commands(made), commands(of_stacks(opset, "ReduceL1", axis, io::dtype::f32)));
+                std::vector<float> x = wave(24, 0);
+                x[5] = std::numeric_limits<float>::quiet_NaN();
+                x[6] = std::numeric_limits<float>::infinity();
+                const std::vector<float> y = first_output(made, {any_tensor(x, {2, 3, 4})});
+                ASSERT_EQ(y.size(), x.size());
+                for (std::size_t i = 0; i < x.size(); ++i) {
+                    const std::initializer_list<float> all{x[i], -x[i], x[i] * x[i]};
+                    if (std::isnan(x[i])) {
+                        EXPECT_TRUE(std::isnan(y[i]));
+                    } else {
+                        EXPECT_EQ(y[i], reduction[7] == 'a' ? std::max(all) : std::min(all));
+                    }
+                }
+            }
+        }
+    }
+}
+
+TEST_F(passes, reductions_of_other_things_put_together_stay) {
+    const std::vector<float> x = wave(24, 0);
+    const auto made = [&](auto&& change) {
+        model from = of_stacks(18, "ReduceMax", 3, io::dtype::f32);
+        change(from);
+        return from;
+    };
+    // Along another axis, or with a part of more elements: not what Max gives.
+    model other = made([](model& from) { from.body.constants["second"] = tensor_of<std::int64_t>({1}, {1}); });
+    other.body.nodes.back().inputs[1] = "second";
+    other.body.outputs[0].shape = std::vector<dimension>{named("rows"), of(4), of(3)};
+    const std::vector<float> along = first_output(other, {any_tensor(x, {2, 3, 4})});
+    ASSERT_EQ(along.size(), 24U);
+    for (std::size_t row = 0; row < 2; ++row)
+        for (std::size_t k = 0; k < 4; ++k) {
+            const float a = x[row * 12 + k], b = x[row * 12 + 4 + k], c = x[row * 12 + 8 + k];
+            EXPECT_EQ(along[(row * 4 + k) * 3], std::max({a, b, c}));
+            EXPECT_EQ(along[(row * 4 + k) * 3 + 1], std::max({-a, -b, -c}));
+        }
+    // Shapes that Concat refuses are refused, where Max would take them.
+    model narrow = made([](model& from) {
+        from.body.constants["one"] = tensor_of<float>({1}, {1, 1, 1});
+        from.body.nodes[1] = make_node("Identity", {"one"}, {"square"});
+    });
+    EXPECT_THROW(first_output(narrow, {any_tensor(x, {2, 3, 4})}), error);
+}
+
+TEST_F(passes, reductions_of_stacks_of_bool_stay_right) {
+    const model made = of_stacks(20, "ReduceMax", 3, io::dtype::boolean);
+    std::byte* bits = nullptr;
+    any_tensor x = any_tensor::make_on_host(io::dtype::boolean, {2, 3, 4}, bits);
+    for (std::size_t i = 0; i < 24; ++i) bits[i] = std::byte(i % 3 == 0);
+    const auto answers = sync(sync(make_network(made), pool).run({x}), pool);
+    for (const std::byte each : answers.at(0).bytes()) EXPECT_EQ(each, std::byte{1});  // x or not x
+}
+
+namespace {
+
+// clip(x + 3, 0, 6) / 6 as exporters write it; `order`: where x is multiplied, or not at all.
+enum class curve_order { sigmoid, product_first, product_last };
+model of_hard_curve(std::int64_t opset, curve_order order, bool multiplies, float third, std::size_t dimensions) {
+    model made;
+    made.path = "curve.onnx";
+    made.opsets = {{"", opset}};
+    made.body.inputs = {f32("x", {named("rows"), of(4)})};
+    made.body.outputs = {f32("y", {named("rows"), of(4)})};
+    const std::vector<std::size_t> shape(dimensions, 1);
+    const float last = multiplies ? 1.0f / 6 : 6;
+    made.body.constants = {{"three", tensor_of<float>({third}, shape)},
+                           {"zero", tensor_of<float>({0}, {})},
+                           {"six", tensor_of<float>({6}, {})},
+                           {"last", tensor_of<float>({last}, shape)},
+                           {"shift", tensor_of<float>({1, 2, 3, 4}, {4})}};
+    node clip = make_node("Clip", {"added"}, {"clipped"});
+    if (opset < 11) clip.attributes = {{"min", 0.0f}, {"max", 6.0f}};
+    if (opset >= 11) clip.inputs = {"added", "zero", "six"};
+    const std::string divide = multiplies ? "Mul" : "Div";
+    made.body.nodes = {make_node("Add", {"x", "shift"}, {"v"}), make_node("Add", {"v", "three"}, {"added"}), clip};
+    auto& nodes = made.body.nodes;
+    if (order == curve_order::sigmoid) nodes.push_back(make_node(divide, {"clipped", "last"}, {"y"}));
+    if (order == curve_order::product_first) {
+        nodes.push_back(make_node("Mul", {"v", "clipped"}, {"m"}));
+        nodes.push_back(make_node(divide, {"m", "last"}, {"y"}));
+    }
+    if (order == curve_order::product_last) {
+        nodes.push_back(make_node(divide, {"clipped", "last"}, {"s"}));
+        nodes.push_back(make_node("Mul", {"s", "v"}, {"y"}));
+    }
+    return made;
+}
+
+std::vector<std::string> operators_of(const network& of) {
+    std::vector<std::string> found;
+    for (const network_step& each : of.steps()) found.push_back(each.operators.front());
+    return found;
+}
+
+}  // namespace
+
+TEST_F(passes, hard_curves_that_are_written_as_nodes_become_operators) {
+    const float infinity = std::numeric_limits<float>::infinity(), nan = std::numeric_limits<float>::quiet_NaN();
+    std::vector<float> x = wave(40, 0);
+    for (std::size_t i = 0; i < x.size(); ++i) x[i] *= 8;
+    x[0] = nan, x[1] = infinity, x[2] = -infinity, x[3] = 1e38f;
+    for (const std::int64_t opset : {10, 11, 13, 18}) {
+        for (const auto order : {curve_order::sigmoid, curve_order::product_first, curve_order::product_last}) {
+            for (const bool multiplies : {false, true}) {
+                const model made = of_hard_curve(opset, order, multiplies, 3, 1);
+                EXPECT_THAT(operators_of(sync(make_network(made), pool)),
+                            ::testing::ElementsAre("Add", order == curve_order::sigmoid ? "HardSigmoid" : "HardSwish"));
+                const std::vector<float> y = first_output(made, {any_tensor(x, {10, 4})});
+                for (std::size_t i = 0; i < x.size(); ++i) {
+                    const float v = x[i] + static_cast<float>(i % 4 + 1);
+                    const float clipped = std::isnan(v) ? v : std::min(6.0f, std::max(0.0f, v + 3));
+                    const double exact = static_cast<double>(clipped) / 6 *
+                                         (order == curve_order::sigmoid ? 1.0 : static_cast<double>(v));
+                    if (std::isnan(exact)) {
+                        EXPECT_TRUE(std::isnan(y[i])) << i;
+                    } else if (std::isinf(exact)) {
+                        EXPECT_EQ(y[i], static_cast<float>(exact));
+                    } else {
+                        EXPECT_NEAR(y[i], exact, 1e-6 * std::max(1.0, std::abs(exact)));
+                    }
+                }
+            }
+        }
+    }
+}
+
+// The three orders in which exporters write GELU.
+TEST_F(passes, gelu_that_is_written_as_nodes_becomes_an_operator) {
+    const float infinity = std::numeric_limits<float>::infinity(), nan = std::numeric_limits<float>::quiet_NaN();
+    std::vector<float> x = wave(40, 0);
+    for (std::size_t i = 0; i < x.size(); ++i) x[i] *= 5;
+    x[0] = nan, x[1] = infinity, x[2] = -infinity, x[3] = -1e38f;
+    for (const int order : {0, 1, 2, 3}) {
+        for (const bool multiplies : {false, true}) {
+            model made = make({named("rows"), of(4)}, 2);
+            made.opsets = {{"", 17}};
+            const float root = std::sqrt(2.0f);
+            made.body.constants = {{"root", tensor_of<float>({multiplies ? 1 / root : root}, {})},
+                                   {"one", tensor_of<float>({1}, {})},
+                                   {"half", tensor_of<float>({order == 3 ? 0.25f : 0.5f}, {})}};
+            made.body.nodes = {make_node("Neg", {"x"}, {"v"}),
+                               make_node(multiplies ? "Mul" : "Div", {"v", "root"}, {"scaled"}),
+                               make_node("Erf", {"scaled"}, {"erf"}), make_node("Add", {"one", "erf"}, {"sum"})};
+            auto& nodes = made.body.nodes;
+            if (order == 0) {
+                nodes.push_back(make_node("Mul", {"v", "sum"}, {"product"}));
+                nodes.push_back(make_node("Mul", {"product", "half"}, {"y"}));
+            } else if (order == 1) {
+                nodes.push_back(make_node("Mul", {"sum", "half"}, {"part"}));
+                nodes.push_back(make_node("Mul", {"v", "part"}, {"y"}));
+            } else {
+                nodes.push_back(make_node("Mul", {"half", "v"}, {"part"}));
+                nodes.push_back(make_node("Mul", {"part", "sum"}, {"y"}));
+            }
+            const auto operators = operators_of(sync(make_network(made), pool));
+            if (order == 3) {
+                EXPECT_EQ(operators.size(), 6U);  // a quarter
+                continue;
+            }
+            EXPECT_THAT(operators, ::testing::ElementsAre("Neg", "Gelu"));
+            const std::vector<float> y = first_output(made, {any_tensor(x, {10, 4})});
+            for (std::size_t i = 0; i < x.size(); ++i) {
+                const double v = -double{x[i]}, exact = 0.5 * v * (1 + std::erf(v / std::sqrt(2.0)));
+                if (std::isnan(exact)) {
+                    EXPECT_TRUE(std::isnan(y[i])) << i;
+                } else if (std::isinf(exact) || v > 1e30) {
+                    EXPECT_EQ(y[i], static_cast<float>(v));
+                } else {
+                    EXPECT_NEAR(y[i], exact, 2e-6);
+                }
+            }
+        }
+    }
+}
+
+TEST_F(passes, a_product_of_two_lists_has_no_dimension) {
+    for (const std::size_t rank : {1, 2}) {
+        model made;
+        made.path = "dot.onnx";
+        made.opsets = {{"", 17}};
+        made.body.inputs = {f32("x", {of(4)})};
+        made.body.outputs = {f32("y", {of(1)})};
+        made.body.constants = {{"w", tensor_of<float>({1, 2, 3, 4}, rank == 1 ? std::vector<std::size_t>{4}
+                                                                              : std::vector<std::size_t>{4, 1})},
+                               {"root", tensor_of<float>({std::sqrt(2.0f)}, {1})},
+                               {"one", tensor_of<float>({1}, {1})},
+                               {"half", tensor_of<float>({0.5f}, {1})}};
+        made.body.nodes = {make_node("MatMul", {"x", "w"}, {"v"}),      make_node("Div", {"v", "root"}, {"scaled"}),
+                           make_node("Erf", {"scaled"}, {"erf"}),       make_node("Add", {"erf", "one"}, {"sum"}),
+                           make_node("Mul", {"v", "sum"}, {"product"}), make_node("Mul", {"product", "half"}, {"y"})};
+        const auto answers =
+            sync(sync(make_network(made), pool).run({any_tensor(std::vector<float>{1, 1, 1, 1}, {4})}), pool);
+        EXPECT_EQ(answers.at(0).shape(), std::vector<std::size_t>{1});
+        EXPECT_NEAR(answers.at(0).values<float>()[0], 10, 1e-5);
+    }
+}
+
+TEST_F(passes, nodes_without_outputs_are_refused) {
+    for (const bool is_empty : {false, true}) {
+        model made = of_hard_curve(13, curve_order::sigmoid, false, 3, 0);
+        made.body.nodes.push_back(make_node("Abs", {"clipped"}, {}));
+        if (is_empty) made.body.nodes.back().outputs.emplace_back();
+        try {
+            sync(make_network(made), pool);
+            ADD_FAILURE() << "no error";
+        } catch (const error& failure) {
+            EXPECT_THAT(failure.what(), HasSubstr("has no outputs"));
+        }
+    }
+}
+
+TEST_F(passes, what_is_no_hard_curve_stays) {
+    const std::vector<std::string> nodes{"Add", "Add", "Clip", "Mul", "Div"};
+    const auto operators = [&](const model& of) { return operators_of(sync(make_network(of), pool)); };
+    const model known = of_hard_curve(13, curve_order::product_first, false, 3, 1);
+    EXPECT_EQ(operators(of_hard_curve(13, curve_order::product_first, false, 2.9f, 1)), nodes);
+    model other = known;
+    other.body.constants["six"] = tensor_of<float>({5}, {});
+    EXPECT_EQ(operators(other), nodes);
+    other = known;
+    other.body.constants["last"] = tensor_of<float>({5}, {});
+    EXPECT_EQ(operators(other), nodes);
+    other = known;
+    other.body.nodes[3].inputs = {"x", "clipped"};  // not what is clipped
+    EXPECT_EQ(operators(other), nodes);
+    other = known;
+    other.body.outputs.push_back(f32("clipped", {named("rows"), of(4)}));  // the caller reads it
+    EXPECT_EQ(operators(other), nodes);
+    // A constant of one dimension makes a list of a scalar, which HardSwish does not.
+    other = known;
+    other.body.nodes[0] = make_node("Neg", {"x"}, {"v"});
+    EXPECT_EQ(operators(other).size(), 5U);
+    other.body.constants["three"] = tensor_of<float>({3}, {});
+    other.body.constants["last"] = tensor_of<float>({6}, {});
+    EXPECT_THAT(operators(other), ::testing::ElementsAre("Neg", "HardSwish"));
 }
 
 TEST_F(passes, dense_layers_become_one_command) {

@@ -74,4 +74,95 @@ TEST(device_precisions, stay_near_f32) {
     }
 }
 
+namespace {
+
+// Both directions of an LSTM, with lengths and states of the caller; a GRU of which only the last state is read; a
+// product.
+model with_memory(std::size_t hidden) {
+    const std::size_t inputs = 12, both = 2 * hidden, gru = hidden;
+    model made;
+    made.path = "memory.onnx";
+    made.opsets = {{"", 20}};
+    made.body.inputs = {f32("x", {named("rows"), named("steps"), of(inputs)}),
+                        {.name = "lengths", .type = io::dtype::i32, .shape = {{named("rows")}}},
+                        f32("h", {of(2), named("rows"), of(hidden)}),
+                        f32("c", {of(2), named("rows"), of(hidden)})};
+    made.body.outputs = {f32("y", {named(""), named("")}), f32("last_c", {named(""), named(""), named("")})};
+    made.body.constants = {{"w", numbers({2, 4 * hidden, inputs}, 1)},
+                           {"r", numbers({2, 4 * hidden, hidden}, 2)},
+                           {"b", numbers({2, 8 * hidden}, 3)},
+                           {"w2", numbers({1, 3 * gru, both}, 4)},
+                           {"r2", numbers({1, 3 * gru, gru}, 5)},
+                           {"v", numbers({gru, 16}, 6)},
+                           {"axes", tensor_of(std::vector<std::int64_t>{0}, {1})},
+                           {"shape", tensor_of(std::vector<std::int64_t>{0, 0, -1}, {3})}};
+    made.body.nodes = {make_node("Transpose", {"x"}, {"t"}),
+                       make_node("LSTM", {"t", "w", "r", "b", "lengths", "h", "c"}, {"a", "last_h", "last_c"}),
+                       make_node("Transpose", {"a"}, {"s"}),
+                       make_node("Reshape", {"s", "shape"}, {"both"}),
+                       make_node("GRU", {"both", "w2", "r2"}, {"all", "last"}),
+                       make_node("Squeeze", {"last", "axes"}, {"one"}),
+                       make_node("MatMul", {"one", "v"}, {"y"})};
+    made.body.nodes[0].attributes["perm"] = std::vector<std::int64_t>{1, 0, 2};
+    made.body.nodes[1].attributes["hidden_size"] = static_cast<std::int64_t>(hidden);
+    made.body.nodes[1].attributes["direction"] = std::string("bidirectional");
+    made.body.nodes[2].attributes["perm"] = std::vector<std::int64_t>{0, 2, 1, 3};
+    made.body.nodes[4].attributes["hidden_size"] = static_cast<std::int64_t>(gru);
+    made.body.nodes[4].attributes["linear_before_reset"] = std::int64_t{1};
+    return made;
+}
+
+}  // namespace
+
+// On a GPU those of many units compute in 16 bits, on a CPU all in f32.
+TEST(device_precisions, of_recurrent_layers_stay_near_f32) {
+    runtime machine;
+    round_robin pool(machine.default_device(), 2);
+    const bool is_on_gpu = machine.default_device().kind() != device_kind::cpu;
+    for (const std::size_t hidden : {20, 130}) {
+        for (const std::size_t rows : {1, 9}) {
+            const std::size_t steps = 15;
+            std::vector<std::int32_t> lengths(rows);
+            for (std::size_t i = 0; i < rows; ++i) lengths[i] = static_cast<std::int32_t>(steps - i);
+            const std::vector<any_tensor> inputs{any_tensor(noise(rows * steps * 12, 9), {rows, steps, 12}),
+                                                 any_tensor(lengths, {rows}),
+                                                 any_tensor(noise(2 * rows * hidden, 10), {2, rows, hidden}),
+                                                 any_tensor(noise(2 * rows * hidden, 11), {2, rows, hidden})};
+            const auto exact = sync(sync(make_network(with_memory(hidden)), pool).run(inputs), pool);
+            for (const auto& [what, bound] :
+                 {std::pair{precision::bf16, 0.06}, {precision::f16, 0.008}, {precision::int8, 0.04}}) {
+                SCOPED_TRACE(::testing::Message()
+                             << to_string(what) << ", " << hidden << " units, " << rows << " rows");
+                const network made = sync(make_network(with_memory(hidden), {.precision = what}), pool);
+                const bool all_are = is_on_gpu && what != precision::int8 && hidden > 128;
+                EXPECT_EQ(made.rounding().rounded, all_are ? 3U : 1U);
+                EXPECT_EQ(made.rounding().kept.size(), all_are ? 0U : 2U);
+                const std::vector<any_tensor> outputs = sync(made.run(inputs), pool);
+                ASSERT_EQ(outputs.at(1).type(), io::dtype::f32);
+                const output_difference difference = difference_of(exact, outputs);
+                EXPECT_LE(difference.relative, bound);
+                EXPECT_GT(difference.relative, 0);
+                const auto fast = compile(pool, [&] { return made.run(inputs); });
+                EXPECT_LE(difference_of(exact, sync(fast(), pool)).relative, bound);
+            }
+        }
+    }
+}
+
+// Numbers that the type has not are not made infinite by a weight.
+TEST(device_precisions, keep_recurrent_layers_whose_weights_do_not_fit) {
+    runtime machine;
+    round_robin pool(machine.default_device(), 2);
+    model large = with_memory(130);
+    std::vector<float> weights = noise(2 * 520 * 130, 2);
+    weights[7] = 1e6f;
+    large.body.constants.at("r") = tensor_of(weights, {2, 520, 130});
+    const network made = sync(make_network(std::move(large), {.precision = precision::f16}), pool);
+    ASSERT_FALSE(made.rounding().kept.empty());
+    const bool is_on_gpu = machine.default_device().kind() != device_kind::cpu;
+    EXPECT_NE(made.rounding().kept[0].find(is_on_gpu ? "a weight is too large for f16" : "computed in f32"),
+              std::string::npos)
+        << made.rounding().kept[0];
+}
+
 }  // namespace sluice::nn::precision_device_tests

@@ -9,6 +9,8 @@
 #include <string>
 #include <vector>
 
+#include "nn/prepared_call.hpp"
+#include "nn/prepared_network.hpp"
 #include "nn/small_models.hpp"
 #include "sluice/nn/network.hpp"
 #include "sluice/runtime/runtime.hpp"
@@ -194,6 +196,95 @@ TEST_F(prepared_networks, are_refused_where_numbers_decide) {
     EXPECT_THAT(refusal(errc::unsupported, [&] { random.prepare(); }), HasSubstr("it draws random numbers"));
     EXPECT_THAT(refusal(errc::unsupported, [&] { make(layers()).prepare({{"x", {0, 2}}}); }),
                 HasSubstr("its input 'x' has no elements"));
+}
+
+// y = x * rate where rate is 16000, else 1 - x; and the whole x is reshaped to `shape`.
+model decides() {
+    graph yes, no;
+    yes.nodes = {make_node("Mul", {"x", "factor"}, {"y_yes"})};
+    yes.outputs = {f32("y_yes", {of(6)})};
+    no.nodes = {make_node("Sub", {"one", "x"}, {"y_no"})};
+    no.outputs = {f32("y_no", {of(6)})};
+    node choice = make_node("If", {"is_fast"}, {"chosen"});
+    choice.attributes["then_branch"] = std::make_shared<const graph>(yes);
+    choice.attributes["else_branch"] = std::make_shared<const graph>(no);
+    node to_float = make_node("Cast", {"rate"}, {"factor"});
+    to_float.attributes["to"] = std::int64_t{1};
+    model made = model_of(
+        "decides.onnx",
+        {f32("x", {of(6)}), {"rate", io::dtype::i64, std::vector<dimension>{}}, {"shape", io::dtype::i64, {{of(2)}}}},
+        {f32("y", {named("a"), named("b")})},
+        {to_float, make_node("Equal", {"rate", "fast"}, {"is_fast"}), choice,
+         make_node("Reshape", {"chosen", "shape"}, {"y"})});
+    made.body.constants = {{"fast", tensor_of<std::int64_t>({16000}, {})}, {"one", tensor_of<float>({1}, {})}};
+    return made;
+}
+
+TEST_F(prepared_networks, have_the_fixed_numbers_that_decide) {
+    const network made = make(decides());
+    const std::vector<std::int64_t> fast{16000}, slow{8000}, wide{2, 3}, long_one{3, 2};
+    for (const auto* const rate : {&fast, &slow}) {
+        for (const auto* const shape : {&wide, &long_one}) {
+            prepared one = made.prepare({}, {{"rate", {*rate, {}}}, {"shape", {*shape, {2}}}});
+            EXPECT_FALSE(one.is_fixed(0));
+            EXPECT_TRUE(one.is_fixed(1) && one.is_fixed(2));
+            const numbers x{1, 2, 3, 4, 5, 6};
+            std::ranges::copy(x, one.input<float>("x").begin());
+            for (int i = 0; i < 3; ++i) {
+                one.run();
+                const auto expected =
+                    sync(made.run({any_tensor(x, {6}), any_tensor(*rate, {}), any_tensor(*shape, {2})}), pool);
+                EXPECT_THAT(one.output<float>("y"), ElementsAreArray(expected.at(0).values<float>()));
+                EXPECT_THAT(one.output(0).form().shape(), ElementsAreArray(expected.at(0).shape()));
+            }
+            EXPECT_THAT(refusal(errc::invalid_argument, [&] { one.input<std::int64_t>("rate"); }),
+                        HasSubstr("input 'rate' is fixed"));
+        }
+    }
+}
+
+// Else each run records the network again: a command that has an address of memory that it does not name.
+TEST_F(prepared_networks, with_many_parts_to_join_run_at_once) {
+    for (std::size_t parts = 2; parts < 20; ++parts) {
+        node join = make_node("Concat", {}, {"y"});
+        join.attributes["axis"] = std::int64_t{1};
+        std::vector<node> nodes;
+        for (std::size_t i = 0; i < parts; ++i) {
+            join.inputs.push_back("part" + std::to_string(i));
+            nodes.push_back(make_node(i % 2 == 0 ? "Relu" : "Neg", {"x"}, {join.inputs.back()}));
+        }
+        nodes.push_back(join);
+        const network made = make(model_of("joins.onnx", {f32("x", {named("rows"), of(3)})},
+                                           {f32("y", {named("rows"), named("columns")})}, nodes));
+        std::string why_not;
+        const auto call = detail::try_to_prepare(
+            made.inside(), detail::prepared_inputs({detail::view_form(io::dtype::f32, std::vector<std::size_t>{2, 3})}),
+            why_not);
+        ASSERT_TRUE(call) << why_not;
+        EXPECT_TRUE(call->runs_at_once()) << parts;
+    }
+}
+
+TEST_F(prepared_networks, refuse_fixed_numbers_that_do_not_fit) {
+    const network made = make(decides());
+    const std::vector<std::int64_t> rate{16000}, shape{2, 3}, three{1, 2, 3};
+    const std::vector<float> x(6), rates{16000};
+    const auto refused = [&](errc code, std::initializer_list<input_shape> shapes,
+                             std::initializer_list<fixed_input> of) {
+        return refusal(code, [&] { made.prepare(shapes, of); });
+    };
+    EXPECT_THAT(
+        refused(errc::unsupported, {}, {{"shape", {shape, {2}}}}),
+        HasSubstr("the numbers of its input 'rate' decide about shapes or about what is run, and are not fixed"));
+    EXPECT_THAT(refused(errc::invalid_argument, {}, {{"x", {x, {6}}}}), HasSubstr("decide neither about shapes"));
+    EXPECT_THAT(refused(errc::invalid_argument, {}, {{"rat", {rate, {}}}}), HasSubstr("is 'rate' meant?"));
+    EXPECT_THAT(refused(errc::invalid_argument, {}, {{"rate", {rates, {}}}}), HasSubstr("is fixed to numbers of f32"));
+    EXPECT_THAT(refused(errc::invalid_argument, {{"rate", {}}}, {{"rate", {rate, {}}}}), HasSubstr("given twice"));
+    EXPECT_THAT(refused(errc::shape_mismatch, {}, {{"rate", {rate, {}}}, {"shape", {three, {3}}}}),
+                HasSubstr("dimension 0 is 2, and is given 3"));
+    EXPECT_THAT(refused(errc::invalid_argument, {},
+                        {{"rate", {io::dtype::i64, nullptr, std::span<const std::size_t>()}}, {"shape", {shape, {2}}}}),
+                HasSubstr("has no memory"));
 }
 
 TEST_F(prepared_networks, are_refused_once_the_runtime_has_ended) {

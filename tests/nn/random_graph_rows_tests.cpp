@@ -185,9 +185,15 @@ std::string wrong_value(const followed& said, std::size_t o, const std::vector<a
         }
         return {};
     }
-    if (together[o].shape()[said.axis] % rows != 0) return "does not have the rows";
+    // Of runs whose number is a length of the inputs, s.
+    const auto number = said.runs.number();
+    std::size_t runs = static_cast<std::size_t>(number.value_or(said.runs.factor()));
+    for (const auto& [symbol, power] : said.runs.powers())
+        for (int i = 0; i < power; ++i) runs *= length_of_s;
+    runs /= number ? 1 : static_cast<std::size_t>(said.runs.divisor());
+    if (together[o].shape()[said.axis] % (rows * runs) != 0) return "does not have the rows";
     for (std::size_t r = 0; r < rows; ++r) {
-        const std::vector<double> its = row_of(together[o], said.axis, r, rows);
+        const std::vector<double> its = row_of(together[o], said.axis, r, rows, runs);
         if (said.is_row_number && std::ranges::any_of(its, [&](double each) { return each != static_cast<double>(r); }))
             return "is said to be the numbers of the rows";
         if (said.has_row_numbers()) continue;
@@ -196,7 +202,7 @@ std::string wrong_value(const followed& said, std::size_t o, const std::vector<a
         // Sums of another order, whose roundings what comes after may make larger (sin(100), log(1)): then they are
         // small, and they are there, too, in a batch in which no other row is.
         if (!text.empty() && difference(its, by_itself, of_roundings).empty() &&
-            difference(its, row_of(with_itself(r)[o], said.axis, r, rows), tolerance).empty())
+            difference(its, row_of(with_itself(r)[o], said.axis, r, rows, runs), tolerance).empty())
             continue;
         if (!text.empty()) return "in row " + std::to_string(r) + " of " + std::to_string(rows) + " " + text;
     }

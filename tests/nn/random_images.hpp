@@ -8,6 +8,7 @@
 #include <random>
 #include <string>
 #include <utility>
+#include <variant>
 #include <vector>
 
 #include "nn/small_models.hpp"
@@ -37,6 +38,8 @@ struct image_limits {
     std::size_t joined_channels = 200;                   // of a concatenation, at most
     std::size_t steps = 12;                              // at most, after the first four
     bool for_gpu = false;                                // also with what only stretches on a GPU have
+    bool are_rows = false;                               // images of one dimension
+    bool for_cpu = true;                                 // also with what only stretches on a CPU have
 };
 
 // Writes a network of images at random.
@@ -45,8 +48,11 @@ public:
     explicit random_images(unsigned seed, const image_limits& limits = {}) : random_(seed), limits_(limits) {
         made_.path = "made.onnx";
         made_.opsets = {{"", 14}};
-        const lengths shape{in(limits.images), in(limits.channels), in(limits.pixels), in(limits.pixels)};
-        made_.body.inputs = {f32("x", {of(shape[0]), of(shape[1]), of(shape[2]), of(shape[3])})};
+        lengths shape{in(limits.images), in(limits.channels), in(limits.pixels), in(limits.pixels)};
+        if (limits.are_rows) shape.pop_back();
+        std::vector<dimension> dimensions;
+        for (const std::size_t each : shape) dimensions.push_back(of(each));
+        made_.body.inputs = {f32("x", dimensions)};
         values_.push_back({"x", shape});
         input_ = shape;
     }
@@ -59,7 +65,7 @@ public:
         if (chance(3)) outputs.push_back(values_[1].name);
         if (outputs.size() == 2 && outputs[0] == outputs[1]) outputs.pop_back();
         for (const std::string& each : outputs)
-            made_.body.outputs.push_back(f32(each, std::vector<dimension>(4, named(""))));
+            made_.body.outputs.push_back(f32(each, std::vector<dimension>(input_.size(), named(""))));
         return made_;
     }
     const lengths& input() const noexcept { return input_; }
@@ -106,7 +112,22 @@ private:
             return w;
         }
     }
-    static void set_windows(node& to, const window& down, const window& across) {
+    // The window down the columns of an image, which has none if it is a row.
+    window window_down(const lengths& shape, bool rounds_up, bool dilates) {
+        return limits_.are_rows ? window{1, 1, 1, 0, 0, 1} : window_over(shape[2], rounds_up, dilates);
+    }
+    lengths shape_with(const lengths& like, std::size_t channels, std::size_t height, std::size_t width) const {
+        return limits_.are_rows ? lengths{like[0], channels, width} : lengths{like[0], channels, height, width};
+    }
+    void set_windows(node& to, const window& down, const window& across) {
+        set_two_windows(to, down, across);
+        if (!limits_.are_rows) return;
+        for (const char* const each : {"kernel_shape", "strides", "dilations", "pads"}) {
+            auto& list = std::get<std::vector<std::int64_t>>(to.attributes[each]);
+            list = list.size() == 4 ? std::vector<std::int64_t>{list[1], list[3]} : std::vector<std::int64_t>{list[1]};
+        }
+    }
+    static void set_two_windows(node& to, const window& down, const window& across) {
         const auto pair = [](std::size_t a, std::size_t b) {
             return std::vector<std::int64_t>{static_cast<std::int64_t>(a), static_cast<std::int64_t>(b)};
         };
@@ -121,7 +142,7 @@ private:
     void add_convolution() {
         const value from = any();
         const std::size_t channels = from.shape[1];
-        const window down = window_over(from.shape[2], false, true), across = window_over(from.shape[3], false, true);
+        const window down = window_down(from.shape, false, true), across = window_over(from.shape.back(), false, true);
         std::size_t groups = 1, filters = in(limits_.filters);
         if (chance(3)) {
             groups = filters = channels;  // each channel by itself
@@ -129,19 +150,21 @@ private:
             while (groups < 4 && channels % (groups + 1) == 0) ++groups;
             filters = groups * up_to(40);
         }
-        std::vector<std::string> inputs{from.name, constant_of({filters, channels / groups, down.size, across.size})};
+        lengths filter{filters, channels / groups, down.size, across.size};
+        if (limits_.are_rows) filter.erase(filter.begin() + 2);
+        std::vector<std::string> inputs{from.name, constant_of(filter)};
         if (chance(2)) inputs.push_back(constant_of({filters}));
-        node& made = add("Conv", std::move(inputs), {from.shape[0], filters, down.output, across.output});
+        node& made = add("Conv", std::move(inputs), shape_with(from.shape, filters, down.output, across.output));
         set_windows(made, down, across);
         made.attributes["group"] = static_cast<std::int64_t>(groups);
     }
     void add_pooling() {
         const value from = any();
         const bool is_maximum = chance(2), rounds_up = chance(3);
-        const window down = window_over(from.shape[2], rounds_up, false),
-                     across = window_over(from.shape[3], rounds_up, false);
+        const window down = window_down(from.shape, rounds_up, false),
+                     across = window_over(from.shape.back(), rounds_up, false);
         node& made = add(is_maximum ? "MaxPool" : "AveragePool", {from.name},
-                         {from.shape[0], from.shape[1], down.output, across.output});
+                         shape_with(from.shape, from.shape[1], down.output, across.output));
         set_windows(made, down, across);
         made.attributes.erase("dilations");
         made.attributes["ceil_mode"] = std::int64_t{rounds_up};
@@ -167,15 +190,77 @@ private:
         std::vector<std::string> parts{from.name};
         std::size_t channels = from.shape[1];
         for (const value& each : values_) {
-            const bool fits =
-                each.shape[0] == from.shape[0] && each.shape[2] == from.shape[2] && each.shape[3] == from.shape[3];
+            lengths others = each.shape;
+            others[1] = from.shape[1];
+            const bool fits = others == from.shape;
             if (!fits || parts.size() == 4 || chance(2)) continue;
             parts.push_back(each.name);
             channels += each.shape[1];
         }
         if (channels > limits_.joined_channels) return;
-        node& made = add("Concat", std::move(parts), {from.shape[0], channels, from.shape[2], from.shape[3]});
+        lengths shape = from.shape;
+        shape[1] = channels;
+        node& made = add("Concat", std::move(parts), shape);
         made.attributes["axis"] = std::int64_t{1};
+    }
+    // Some of a value's channels.
+    void add_division() {
+        const value from = any();
+        const std::size_t channels = from.shape[1];
+        if (channels < 2) return;
+        const auto list = [&](const std::vector<std::int64_t>& numbers) {
+            const std::string name = "s" + std::to_string(made_.body.constants.size());
+            made_.body.constants.emplace(name, tensor_of(numbers, {numbers.size()}));
+            return name;
+        };
+        const std::size_t first = up_to(channels - 1), rest = channels - first;
+        const auto shape_of = [&](std::size_t some) {
+            lengths shape = from.shape;
+            shape[1] = some;
+            return shape;
+        };
+        if (chance(3)) {
+            const std::size_t last = first + up_to(rest);
+            std::vector<std::string> inputs{from.name, list({static_cast<std::int64_t>(first)}),
+                                            list({static_cast<std::int64_t>(last)}), list({1})};
+            if (chance(2)) inputs.push_back(list({1}));
+            add("Slice", std::move(inputs), shape_of(last - first));
+            return;
+        }
+        const std::string second = "split" + std::to_string(values_.size());
+        node& made = add("Split", {from.name}, shape_of(first));
+        if (channels % 2 == 0 && chance(2)) {
+            values_.back().shape[1] = channels / 2;
+        } else {
+            made.inputs.push_back(list({static_cast<std::int64_t>(first), static_cast<std::int64_t>(rest)}));
+        }
+        made.attributes["axis"] = std::int64_t{1};
+        made.outputs.push_back(second);
+        values_.push_back({second, shape_of(channels - values_.back().shape[1])});
+    }
+    // A convolution whose output is added to each pixel or each channel of a value.
+    void add_repeated() {
+        const value from = any();
+        value repeated = from;
+        if (chance(2)) {
+            repeated.shape = shape_with(from.shape, from.shape[1], 1, 1);
+            add("GlobalAveragePool", {from.name}, repeated.shape);
+            repeated.name = values_.back().name;
+        }
+        lengths filter{repeated.name == from.name ? 1 : from.shape[1], from.shape[1]};
+        filter.resize(from.shape.size(), 1);
+        lengths shape = repeated.shape;
+        shape[1] = filter[0];
+        add("Conv", {repeated.name, constant_of(filter)}, shape);
+        std::vector<std::string> both{from.name, values_.back().name};
+        if (chance(2)) std::swap(both[0], both[1]);
+        add(chance(2) ? "Add" : "Sum", both, from.shape);
+    }
+    void add_number() {
+        const value from = any();
+        std::vector<std::string> inputs{from.name, constant_of(chance(2) ? lengths{1} : lengths{}, 1.0f)};
+        if (chance(2)) std::swap(inputs[0], inputs[1]);
+        add(chance(2) ? "Mul" : "Add", inputs, from.shape);
     }
     void add_shuffle() {
         const value from = any();
@@ -201,8 +286,9 @@ private:
     }
     void add_curve() {
         const value from = any();
-        static const std::vector<std::string> ops{"Sigmoid", "HardSigmoid", "HardSwish", "LeakyRelu", "Tanh"};
+        static const std::vector<std::string> ops{"Sigmoid", "HardSigmoid", "HardSwish", "LeakyRelu", "Tanh", "Gelu"};
         const std::string op = ops[random_() % ops.size()];
+        if (op == "Gelu") return add_gelu(from);
         node& made = add(op, {from.name}, from.shape);
         if (op == "HardSigmoid" && chance(2)) {
             made.attributes["alpha"] = 1.0f / 6;
@@ -211,6 +297,19 @@ private:
         if (op == "LeakyRelu" && chance(2)) made.attributes["alpha"] = 0.3f;
         if ((op == "Sigmoid" || op == "HardSigmoid") && chance(2))  // SiLU, hard-swish
             add("Mul", {from.name, values_.back().name}, from.shape);
+    }
+    // As nodes: operator set 14 has no Gelu.
+    void add_gelu(const value& from) {
+        const auto number = [&](const std::string& name, float what) {
+            made_.body.constants.insert_or_assign(name, tensor_of<float>({what}, {}));
+            return name;
+        };
+        const auto next = [&](const std::string& op, const std::vector<std::string>& inputs) {
+            add(op, inputs, from.shape);
+            return values_.back().name;
+        };
+        const std::string erf = next("Erf", {next("Div", {from.name, number("root", std::sqrt(2.0f))})});
+        next("Mul", {next("Mul", {from.name, next("Add", {erf, number("one", 1)})}), number("half", 0.5f)});
     }
     // A value times numbers between -1 and 1, one for each element, each channel or each pixel.
     void add_gate() {
@@ -295,8 +394,9 @@ private:
     void add_step() {
         if (limits_.for_gpu && chance(5)) return chance(2) ? add_transposed() : add_resampling();
         const value from = any();
-        const lengths by_channel{from.shape[1], 1, 1};
-        switch (random_() % 16) {
+        lengths by_channel{from.shape[1], 1, 1};
+        if (limits_.are_rows) by_channel.pop_back();
+        switch (random_() % 19) {
             case 0:
             case 1:
             case 2: return add_convolution();
@@ -308,14 +408,21 @@ private:
             case 8: add("Add", {constant_of(by_channel), from.name}, from.shape); return;
             case 9: return add_pair();
             case 10: return add_concatenation();
-            case 11: return add_shuffle();
+            case 11:
+                if (!limits_.are_rows) add_shuffle();
+                return;
             case 12: add("Softplus", {from.name}, from.shape); return;  // no part of a stretch
             case 13: return add_curve();
-            case 14: return add_gate();
+            case 14:
+                if (!limits_.are_rows) add_gate();
+                return;
+            case 15: return limits_.for_cpu ? add_division() : add_convolution();
+            case 16: return limits_.for_cpu ? add_number() : add_pooling();
+            case 17: return add_repeated();
             default:
                 add(chance(2) ? "Identity" : chance(2) ? "GlobalAveragePool" : "Dropout", {from.name}, from.shape);
                 if (made_.body.nodes.back().op == "GlobalAveragePool")
-                    values_.back().shape = {from.shape[0], from.shape[1], 1, 1};
+                    values_.back().shape = shape_with(from.shape, from.shape[1], 1, 1);
         }
     }
 

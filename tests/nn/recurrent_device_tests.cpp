@@ -101,6 +101,26 @@ TYPED_TEST(recurrent_on_a_device, takes_large_batches_and_many_steps) {
     this->expect_as_in_f64({.op = "GRU", .steps = 75, .batch = 3, .hidden = 128, .is_linear = true});
 }
 
+// What a unit that is not there has computed of it reaches no other one.
+TYPED_TEST(recurrent_on_a_device, takes_infinite_states) {
+    for (const std::string op : {"RNN", "GRU", "LSTM"}) {
+        for (const std::size_t hidden : {33, 100, 128}) {
+            for (const std::size_t batch : {3, 40}) {
+                recurrent_case of{.op = op,
+                                  .steps = 4,
+                                  .batch = batch,
+                                  .hidden = hidden,
+                                  .has_h = true,
+                                  .is_linear = op == "GRU" && hidden != 33};
+                if (op == "RNN" && hidden == 100) of.activations = {"Relu"};
+                auto data = recurrent_numbers<TypeParam>(of);
+                data.h[hidden + 5] = TypeParam(std::numeric_limits<float>::infinity());
+                this->expect_as_in_f64(of, data);
+            }
+        }
+    }
+}
+
 TYPED_TEST(recurrent_on_a_device, takes_no_steps_and_no_rows) {
     for (const std::string op : {"RNN", "GRU", "LSTM"}) {
         this->expect_as_in_f64({.op = op, .steps = 0, .has_h = true, .has_c = op == "LSTM"});

@@ -108,7 +108,7 @@ public:
     bool run_in_clusters(std::size_t rows, std::size_t blocks, std::size_t shared_bytes = most_shared) {
         const auto by = divide_into_clusters(call_, of_a_gpu(shared_bytes), rows, blocks);
         if (!by) return false;
-        recurrent_clusters closure{call_, *by};
+        recurrent_clusters closure{call_, *by, {}};
         const launch_command command = recurrent_in_clusters(closure);
         EXPECT_LE(command.shared_bytes, shared_bytes);
         EXPECT_EQ(command.grid.x % command.cluster.x, 0u);
@@ -204,7 +204,7 @@ protected:
     static void expect_as_in_f64(const recurrent_case& of) {
         const auto data = recurrent_numbers<T>(of);
         const auto expected = expect_as_in_f64(of, data);
-        expect_bits(of, data, expected, std::size_t{1} << of.seed % 4, std::size_t{1} << of.seed / 4 % 4,
+        expect_bits(of, data, expected, of.seed % 2 == 0 ? 1 : 8, std::size_t{1} << of.seed / 4 % 4,
                     of.seed % 3 == 0 ? 8 << 10 : most_shared);
     }
 };
@@ -230,7 +230,7 @@ TYPED_TEST(recurrent_kernels, give_the_same_bits_in_all_divisions) {
                                     .has_h = hidden == 5};
             const auto data = recurrent_numbers<TypeParam>(of);
             const auto expected = this->expect_as_in_f64(of, data);
-            for (const std::size_t rows : {1, 2, 4, 8}) {
+            for (const std::size_t rows : {1, 8}) {
                 for (const std::size_t blocks : {1, 2, 4, 8}) {
                     this->expect_bits(of, data, expected, rows, blocks);
                     // Some weights stay in memory.
@@ -247,7 +247,7 @@ TYPED_TEST(recurrent_kernels, give_a_row_the_same_bits_in_every_batch) {
         const recurrent_case of{.op = op, .steps = 4, .batch = 5, .hidden = 45, .has_h = true};
         const auto data = recurrent_numbers<TypeParam>(of);
         layer<TypeParam> all(of, data);
-        ASSERT_TRUE(all.run_in_clusters(4, 2));
+        ASSERT_TRUE(all.run_in_clusters(8, 2));
         recurrent_case alone = of;
         alone.batch = 1;
         auto one = data;
@@ -274,7 +274,7 @@ TEST(recurrent_divisions, keep_the_weights_on_the_chip_or_leave_the_layer_to_ste
     EXPECT_EQ(small->kept, small->units);
     const auto batch = by({.steps = 1, .batch = 32, .hidden = 128}, of_a_gpu());
     ASSERT_TRUE(batch);
-    EXPECT_EQ(batch->rows, 2u);
+    EXPECT_EQ(batch->rows, 8u);
     EXPECT_FALSE(by({.steps = 1, .batch = 1, .hidden = 1000}, of_a_gpu()));
     device_properties older = of_a_gpu();
     older.compute_capability = 89;

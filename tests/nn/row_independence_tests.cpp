@@ -248,6 +248,43 @@ TEST(row_independence, blocks_of_rows_are_followed_and_undone) {
                  "Reshape", "not a part of its own");
 }
 
+// As PyTorch's attention has it: tokens first, then tokens and rows together, before a product.
+parts tokens_first(std::vector<node> in_the_middle, std::string last = "m") {
+    const attributes turned{{"perm", ints{1, 0, 2}}};
+    std::vector<node> nodes{op("Transpose", {"x"}, {"a"}, turned),  // [3, n, 8]
+                            op("Reshape", {"a", "heads"}, {"b"}),   // [3, 2 n, 4]
+                            op("Transpose", {"b"}, {"c"}, turned),  // [2 n, 3, 4]
+                            op("Softmax", {"c"}, {"d"}, {{"axis", std::int64_t{-1}}}),
+                            op("Transpose", {"d"}, {"e"}, turned),
+                            op("Reshape", {"e", "together"}, {"f"})};  // [3 n, 8]
+    nodes.insert(nodes.end(), in_the_middle.begin(), in_the_middle.end());
+    nodes.push_back(op("Reshape", {std::move(last), "apart"}, {"g"}));  // [3, n, 8]
+    nodes.push_back(op("Transpose", {"g"}, {"y"}, turned));
+    return {{input("x", {n(), of(3), of(8)})},
+            std::move(nodes),
+            {{"heads", integers({3, -1, 4})},
+             {"together", integers({-1, 8})},
+             {"apart", integers({3, -1, 8})},
+             {"turned_apart", integers({-1, 3, 8})},
+             {"w", floats({8, 8})},
+             {"bias", floats({8})}}};
+}
+
+TEST(row_independence, rows_in_several_runs_are_followed_and_undone) {
+    expect_proven(tokens_first({op("Gemm", {"f", "w", "bias"}, {"m"})}));
+    expect_proven(
+        tokens_first({op("MatMul", {"f", "w"}, {"p"}), op("Add", {"bias", "p"}, {"q"}), op("Relu", {"q"}, {"m"})}));
+    expect_mixed(tokens_first({op("Softmax", {"f"}, {"m"}, {{"axis", std::int64_t{0}}})}), "Softmax", "several runs");
+    // The rows come first there, and their tokens do not.
+    parts other = tokens_first({op("Identity", {"f"}, {"m"})});
+    other.nodes.back() = op("Identity", {"g"}, {"y"});
+    other.nodes[other.nodes.size() - 2] = op("Reshape", {"m", "turned_apart"}, {"g"});
+    expect_mixed(other, "Reshape", "not a part of its own");
+    // Rows of another order.
+    parts both = tokens_first({op("Reshape", {"x", "together"}, {"other"}), op("Add", {"f", "other"}, {"m"})});
+    expect_mixed(both, "Add", "different orders");
+}
+
 TEST(row_independence, shapes_that_are_computed_from_shapes_are_followed) {
     // As PyTorch writes x.view(x.size(0), -1) and heads of attention.
     const std::vector<node> of_size{op("Shape", {"x"}, {"shape"}),

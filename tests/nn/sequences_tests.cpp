@@ -153,6 +153,77 @@ TEST(sequences, of_the_places_of_an_axis_have_any_length) {
     EXPECT_THROW(answers(beyond), error);
 }
 
+// The graphs of an If have names of their own.
+TEST(sequences, take_places_by_the_constants_of_their_own_graph) {
+    for (const bool then : {true, false}) {
+        sequence_maker made;
+        made.add_node("Neg", {"x"}, "negative");
+        made.add_node("SequenceConstruct", {"x", "negative"}, "s");
+        onnx::TensorProto& condition = *made.body().add_initializer();
+        condition.set_name("condition");
+        condition.set_data_type(9);
+        condition.add_int32_data(then ? 1 : 0);
+        onnx::NodeProto& either = made.add_node("If", {"condition"}, "y");
+        const auto add_branch = [&](const std::string& name, const std::string& output) -> onnx::GraphProto& {
+            onnx::AttributeProto& branch = *either.add_attribute();
+            branch.set_name(name);
+            branch.set_type(5);
+            onnx::GraphProto& of = *branch.mutable_g();
+            of.set_name(name);
+            of.add_output()->set_name(output);
+            return of;
+        };
+        const auto add_take = [](onnx::GraphProto& to, const std::string& output) {
+            onnx::NodeProto& take = *to.add_node();
+            take.set_op_type("SequenceAt");
+            take.add_input("s");
+            take.add_input("place");
+            take.add_output(output);
+        };
+        onnx::GraphProto& first = add_branch("else_branch", "a");
+        onnx::NodeProto& place = *first.add_node();
+        place.set_op_type("Constant");
+        place.add_output("place");
+        onnx_maker::set(place, "value_int", std::int64_t{0});
+        add_take(first, "a");
+        onnx::GraphProto& second = add_branch("then_branch", "b");
+        onnx::TensorProto& number = *second.add_initializer();
+        number.set_name("place");
+        number.set_data_type(7);
+        number.add_int64_data(1);
+        add_take(second, "b");
+        EXPECT_THAT(answer(made), then ? ElementsAre(-1, -2, -3, -4, -5, -6) : ElementsAre(1, 2, 3, 4, 5, 6));
+
+        // After the If the name is that of an input.
+        sequence_maker after = made;
+        after.body().mutable_node(2)->set_output(0, "either");
+        after.add_node("Identity", {"either"}, "place");
+        after.add_node("SequenceAt", {"s", "place"}, "y");
+        expect_refused(after, "is not a constant");
+    }
+}
+
+TEST(sequences, take_a_place_in_a_list_of_one) {
+    sequence_maker made;
+    onnx_maker::set(made.add_node("SplitToSequence", {"x"}, "s"), "keepdims", std::int64_t{0});
+    made.add_node("SequenceAt", {"s", made.list({1})}, "y");
+    EXPECT_THAT(answers(made).at(0).shape(), ElementsAre(3));
+}
+
+TEST(sequences, leave_no_place_to_the_caller_that_the_network_is_made_for) {
+    sequence_maker made;
+    made.add_node("Neg", {"x"}, "negative");
+    made.add_node("SequenceConstruct", {"x", "negative"}, "s");
+    const std::string place = made.number(0);
+    made.add_node("SequenceAt", {"s", place}, "y");
+    onnx::ValueInfoProto& input = *made.body().add_input();
+    input.set_name(place);
+    input.mutable_type()->mutable_tensor_type()->set_elem_type(7);
+    input.mutable_type()->mutable_tensor_type()->mutable_shape();
+    EXPECT_TRUE(made.read().body.defaults.empty());
+    EXPECT_THAT(answer(made), ElementsAre(1, 2, 3, 4, 5, 6));
+}
+
 TEST(sequences, that_are_outputs_become_outputs_for_their_elements) {
     sequence_maker made;
     made.add_node("Neg", {"x"}, "n");

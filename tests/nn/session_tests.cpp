@@ -257,6 +257,44 @@ TEST_F(sessions, end_when_they_are_moved_from) {
     EXPECT_THROW(static_cast<void>(s.state()), error);
 }
 
+namespace {
+
+// y has `length` numbers, all of them the sum of the lengths so far; next = length + 1.
+model of_lengths() {
+    model made = memory_model(
+        "lengths.onnx", {{"length", io::dtype::i64, {{of(1)}}}, f32("sum_in", {of(1)})},
+        {f32("y", {named("n")}), f32("sum_out", {of(1)}), {"next", io::dtype::i64, {{of(1)}}}},
+        {make_node("Cast", {"length"}, {"added"}), make_node("Add", {"sum_in", "added"}, {"sum_out"}),
+         make_node("Expand", {"sum_out", "length"}, {"y"}), make_node("Add", {"length", "one"}, {"next"})});
+    made.body.nodes[0].attributes = {{"to", std::int64_t{1}}};
+    made.body.constants = {{"one", tensor_of<std::int64_t>({1}, {1})}};
+    return made;
+}
+
+}  // namespace
+
+TEST_F(sessions, may_have_numbers_that_decide_about_shapes) {
+    session s(make(of_lengths()), {.pairs = {{"sum_out", "sum_in"}}});
+    float sum = 0;
+    for (const std::int64_t length : {2, 2, 2, 3, 3, 2, 2, 5, 1, 1, 1}) {
+        s.step({{std::vector<std::int64_t>{length}, {1}}});
+        sum += static_cast<float>(length);
+        EXPECT_THAT(s.output<float>("y"), AllOf(::testing::SizeIs(length), Each(sum)));
+    }
+}
+
+// The input of a step is in the memory that the step writes.
+TEST_F(sessions, may_take_an_output_of_the_step_before) {
+    session s(make(of_lengths()), {.pairs = {{"sum_out", "sum_in"}}});
+    s.step({{std::vector<std::int64_t>{1}, {1}}});
+    float sum = 1;
+    for (std::size_t length = 2; length < 9; ++length) {
+        s.step({s.output(2)});
+        sum += static_cast<float>(length);
+        EXPECT_THAT(s.output<float>("y"), AllOf(::testing::SizeIs(length), Each(sum)));
+    }
+}
+
 TEST_F(sessions, refuse_wrong_pairs_and_shapes) {
     const network made = make(recurrent_model("LSTM"));
     const auto refused = [&](errc code, session_options options) {

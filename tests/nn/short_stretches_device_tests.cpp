@@ -127,7 +127,7 @@ private:
 TEST_F(device_short_stretches, random_networks_stay_near_f32) {
     for (unsigned seed = 0; seed < 12; ++seed) {
         SCOPED_TRACE("seed " + std::to_string(seed));
-        random_images images(seed, {.for_gpu = seed % 2 != 0});
+        random_images images(seed, {.for_gpu = seed % 2 != 0, .for_cpu = false});
         const model made = images.make();
         ASSERT_NO_FATAL_FAILURE(expect_near_f32(made, pixels(images.input()), 0));
     }

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The client: against the server of the project, and against servers that break the protocol.
+#include "serve/support/known_clients.hpp"
 #include "sluice/serve/client.hpp"
 
 #include <gmock/gmock.h>
@@ -146,7 +147,7 @@ TEST(client, a_full_queue_says_how_many_wait) {
 
 TEST(client, shows_its_token) {
     http_options options;
-    options.tokens = {"a-token-that-is-long"};
+    options.clients = testing::client_with({"a-token-that-is-long"});
     const http_server server(options);
     client without(address_of(server));
     EXPECT_EQ(refusal_for(without, row_of(1)).kind(), refusal_kind::forbidden);

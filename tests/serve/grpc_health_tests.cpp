@@ -15,6 +15,7 @@
 #include "serve/grpc/wire_reader.hpp"
 #include "serve/grpc/wire_writer.hpp"
 #include "serve/support/grpc_server.hpp"
+#include "serve/support/known_clients.hpp"
 
 namespace sluice::serve::grpc_health_tests {
 namespace {
@@ -101,7 +102,7 @@ TEST(grpc_health, check_says_whether_the_server_and_its_models_answer) {
 }
 
 TEST(grpc_health, names_of_models_are_not_for_those_without_a_token) {
-    const grpc_server server({.tokens = {"a token of 16 or more"}});
+    const grpc_server server({.clients = testing::client_with({"a token of 16 or more"})});
     health_client client(server);
     EXPECT_EQ(client.check(""), serving);
     EXPECT_EQ(client.check("m"), std::nullopt);

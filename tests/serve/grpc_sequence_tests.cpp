@@ -99,6 +99,20 @@ TEST_F(grpc_sequences, eight_clients_get_what_sessions_of_their_own_give) {
     EXPECT_EQ(server.models->find("memory")->statistics().sequences, 0U);
 }
 
+TEST_F(grpc_sequences, a_step_names_its_version_where_versions_have_shares) {
+    const memory_server server(R"({"shares": {"1": 1}})");
+    const auto stub = server.client();
+    ModelInferRequest request = step(stepped_session::steps(1, 1).front(), 1, true);
+    for (const char* const version : {"", "1"}) {
+        request.set_model_version(version);
+        grpc::ClientContext context;
+        ModelInferResponse got;
+        const grpc::Status status = stub->ModelInfer(&context, request, &got);
+        EXPECT_EQ(status.error_code(), *version != 0 ? grpc::StatusCode::OK : grpc::StatusCode::INVALID_ARGUMENT)
+            << status.error_message();
+    }
+}
+
 // All are sent at once: steps of one sequence wait for each other. Some are compressed, which takes longer.
 TEST_F(grpc_sequences, steps_of_a_stream_are_made_in_their_order) {
     const memory_server server;

@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "serve/support/grpc_server.hpp"
+#include "serve/support/known_clients.hpp"
 
 namespace sluice::serve::grpc_stream_tests {
 namespace {
@@ -26,8 +27,10 @@ using ::testing::HasSubstr;
 using testing::row;
 
 struct open_stream {
-    explicit open_stream(const grpc_server& server, std::chrono::milliseconds time = 20s) {
+    explicit open_stream(const grpc_server& server, std::chrono::milliseconds time = 20s,
+                         const std::string& token = {}) {
         context.set_deadline(std::chrono::system_clock::now() + time);
+        if (!token.empty()) context.AddMetadata("authorization", "Bearer " + token);
         call = server.stub->ModelStreamInfer(&context);
     }
     open_stream(const open_stream&) = delete;
@@ -255,11 +258,28 @@ TEST(grpc_stream, a_server_may_end_at_any_time) {
 }
 
 TEST(grpc_stream, needs_a_token_where_calls_do) {
-    const grpc_server server({.tokens = {"a-token-that-is-long"}});
+    const grpc_server server({.clients = testing::client_with({"a-token-that-is-long"})});
     const open_stream stream(server);
     ModelStreamInferResponse got;
     EXPECT_FALSE(stream.call->Read(&got));
     EXPECT_EQ(stream.call->Finish().error_code(), grpc::StatusCode::UNAUTHENTICATED);
+}
+
+TEST(grpc_stream, a_token_that_is_taken_away_is_no_token_of_an_open_stream) {
+    const auto clients = testing::list_of(
+        {{.name = "one", .tokens = {"first-token", "second-token"}}, {.name = "other", .tokens = {"third-token"}}});
+    const grpc_server server({.clients = clients});
+    const open_stream stream(server, 20s, "first-token"), stays(server, 20s, "second-token");
+    const auto answer = [](const open_stream& from) {
+        ModelStreamInferResponse got;
+        from.ask(3);
+        EXPECT_TRUE(from.call->Read(&got));
+        return got;
+    };
+    EXPECT_EQ(first_of(answer(stream)), 6);
+    clients->replace({{.name = "one", .tokens = {"second-token"}}});
+    EXPECT_THAT(answer(stream).error_message(), HasSubstr("has changed; open another one"));
+    EXPECT_EQ(first_of(answer(stays)), 6);
 }
 
 }  // namespace

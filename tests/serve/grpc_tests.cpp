@@ -20,6 +20,7 @@
 #include "serve/grpc/infer_answer.hpp"
 #include "serve/grpc/small_message.hpp"
 #include "serve/support/grpc_server.hpp"
+#include "serve/support/known_clients.hpp"
 #include "sluice/base/error.hpp"
 #include "sluice/serve/tensor_view.hpp"
 
@@ -440,8 +441,21 @@ TEST(grpc, an_answer_that_is_longer_than_a_message_may_be_is_refused) {
     ::munmap(memory, bytes);
 }
 
+TEST(grpc, versions_with_shares_answer_in_turn) {
+    const grpc_server server;
+    testing::give_two_versions(server.folder / "m", R"({"shares": {"1": 3, "2": 1}})");
+    server.models->load("m");
+    int of_first = 0;
+    for (int i = 0; i < 40; ++i) {
+        ModelInferResponse got;
+        ASSERT_TRUE(server.infer(row(1), got).ok());
+        of_first += got.model_version() == "1" ? 1 : 0;
+    }
+    EXPECT_EQ(of_first, 30);
+}
+
 TEST(grpc, a_token_is_needed_but_not_for_health) {
-    const grpc_server server({.tokens = {"a-token-that-is-long"}});
+    const grpc_server server({.clients = testing::client_with({"a-token-that-is-long"})});
     expect_refused(server.infer(row(1)), grpc::StatusCode::UNAUTHENTICATED, "a token is needed");
     for (const std::string token : {"Bearer a-token-that-is-lonG", "Bearer a-token-that-is-long"}) {
         grpc::ClientContext context;
@@ -458,7 +472,7 @@ TEST(grpc, a_token_is_needed_but_not_for_health) {
 
 // What is no message shows whether it was looked at.
 TEST(grpc, no_message_is_looked_at_before_its_token) {
-    const grpc_server server({.tokens = {"a-token-that-is-long"}});
+    const grpc_server server({.clients = testing::client_with({"a-token-that-is-long"})});
     for (const std::string method : {"ModelInfer", "ModelReady", "RepositoryModelLoad"}) {
         SCOPED_TRACE(method);
         const std::string token = "Bearer a-token-that-is-long";

@@ -18,6 +18,7 @@
 #include "serve/support/certificates.hpp"
 #include "serve/support/grpc_server.hpp"
 #include "serve/support/http2_bytes.hpp"
+#include "serve/support/known_clients.hpp"
 #include "serve/support/tls_client.hpp"
 #include "sluice/base/error.hpp"
 
@@ -80,7 +81,7 @@ TEST(grpc_tls, a_client_needs_a_certificate_of_the_authority_where_one_is_named)
 
 TEST(grpc_tls, tokens_are_asked_for_as_well) {
     const certificates& made = shared_certificates();
-    const grpc_server server(secure(made, true, {.tokens = {"a-token-that-is-long"}}));
+    const grpc_server server(secure(made, true, {.clients = testing::client_with({"a-token-that-is-long"})}));
     EXPECT_EQ(ask(server, trusting(made, "ca", "client")).error_code(), grpc::StatusCode::UNAUTHENTICATED);
     EXPECT_TRUE(ask(server, trusting(made, "ca", "client"), "a-token-that-is-long").ok());
 }

@@ -178,6 +178,104 @@ TEST(abuse, clients_that_do_not_read_are_closed) {
     EXPECT_EQ(server.ask(infer_request(1)).status, 200);
 }
 
+// A request with this many rows of two numbers, and an answer as long, both binary.
+std::string long_request(std::size_t rows) {
+    const std::string size = std::to_string(8 * rows);
+    const std::string head = R"({"inputs":[{"name":"x","datatype":"FP32","shape":[)" + std::to_string(rows) +
+                             R"(,2],"parameters":{"binary_data_size":)" + size +
+                             R"(}}],"parameters":{"binary_data_output":true}})";
+    return post_request("/v2/models/m/infer", head + std::string(8 * rows, '\0'),
+                        "Inference-Header-Content-Length: " + std::to_string(head.size()) + "\r\n");
+}
+
+unsigned short port_of(int socket, int (*name)(int, sockaddr*, socklen_t*)) {
+    sockaddr_in its{};
+    socklen_t bytes = sizeof(its);
+    return name(socket, reinterpret_cast<sockaddr*>(&its), &bytes) == 0 ? ntohs(its.sin_port) : 0;
+}
+
+// The server's socket takes as little as one across a network: progress is in small steps.
+void make_small(const raw_client& client, const http_server& server) {
+    const int memory = 32 << 10;
+    ::setsockopt(client.socket(), SOL_SOCKET, SO_RCVBUF, &memory, sizeof(memory));
+    for (int each = 0; each < 1024; ++each) {
+        if (port_of(each, ::getsockname) == server.front->port() &&
+            port_of(each, ::getpeername) == port_of(client.socket(), ::getsockname))
+            ::setsockopt(each, SOL_SOCKET, SO_SNDBUF, &memory, sizeof(memory));
+    }
+}
+
+// Though there is progress.
+TEST(abuse, clients_that_read_slowly_are_closed) {
+    const http_server server({.write_time = 200ms});
+    raw_client client = server.client();
+    EXPECT_EQ(client.ask(infer_request(1)).status, 200);  // the server has accepted it
+    make_small(client, server);
+    client.send(long_request(512 << 10));  // 4 MiB: a second for the answer
+    std::vector<char> text(32 << 10);
+    std::size_t bytes = 0;
+    while (bytes < 4U << 20) {
+        const ssize_t got = ::recv(client.socket(), text.data(), text.size(), 0);
+        if (got <= 0) break;
+        bytes += static_cast<std::size_t>(got);
+        std::this_thread::sleep_for(20ms);
+    }
+    EXPECT_LT(bytes, 4U << 20);
+    EXPECT_EQ(server.ask(infer_request(1)).status, 200);
+}
+
+// While it is written, the answer counts, and not what it answers.
+TEST(abuse, a_client_that_does_not_read_holds_only_its_answer) {
+    const auto budget = std::make_shared<request_budget>(256U << 20);
+    const http_server server({.budget = budget});
+    raw_client client = server.client();
+    const int small = 64 << 10;
+    ::setsockopt(client.socket(), SOL_SOCKET, SO_RCVBUF, &small, sizeof(small));
+    client.send(long_request(2 << 20));
+    char first = 0;
+    ASSERT_EQ(::recv(client.socket(), &first, 1, MSG_PEEK), 1);
+    const auto limit = std::chrono::steady_clock::now() + 10s;
+    while (budget->bytes() < (16U << 20) && std::chrono::steady_clock::now() < limit) std::this_thread::yield();
+    std::this_thread::sleep_for(50ms);
+    EXPECT_GE(budget->bytes(), 16U << 20);
+    EXPECT_LT(budget->bytes(), 20U << 20);
+}
+
+// Takes texts, and gives their codes.
+class model_of_texts final : public testing::fake_model {
+public:
+    const std::vector<nn::value_info>& inputs() const noexcept override { return inputs_; }
+    const std::vector<nn::value_info>& outputs() const noexcept override { return outputs_; }
+    std::vector<nn::any_tensor> run(std::vector<nn::any_tensor> inputs) const override { return inputs; }
+
+private:
+    std::vector<nn::value_info> inputs_{{"x", io::dtype::i64, fake_model::inputs().front().shape, true}};
+    std::vector<nn::value_info> outputs_{{"y", io::dtype::i64, fake_model::inputs().front().shape}};
+};
+
+// Answered and refused: numbers that were JSON, and codes of texts that were not.
+TEST(abuse, an_idle_connection_keeps_no_memory_of_its_last_request) {
+    const auto budget = std::make_shared<request_budget>(64U << 20);
+    const http_server numbers({.budget = budget}), texts({.budget = budget}, "{}", std::make_shared<model_of_texts>());
+    raw_client client = numbers.client(), other = texts.client();
+    std::string zeros = "0";
+    for (int i = 1; i < 10'000; ++i) zeros += ",0";
+    const std::string body = R"({"inputs":[{"name":"x","datatype":"FP32","shape":[5000,2],"data":[)" + zeros + "]";
+    const std::string text = R"({"inputs":[{"name":"x","datatype":"BYTES","shape":[5000,2],)"
+                             R"("parameters":{"binary_data_size":40000}}])";
+    for (const auto& [end, status] : {std::pair("}", 200), std::pair(R"(,"unknown":1})", 400)}) {
+        EXPECT_EQ(client.ask(post_request("/v2/models/m/infer", body + "}]" + end)).status, status);
+        while (budget->bytes() != 0) std::this_thread::yield();
+        EXPECT_EQ(other
+                      .ask(post_request("/v2/models/m/infer", text + end + std::string(40'000, '\0'),
+                                        "Inference-Header-Content-Length: " +
+                                            std::to_string(text.size() + std::string(end).size()) + "\r\n"))
+                      .status,
+                  status);
+        while (budget->bytes() != 0) std::this_thread::yield();
+    }
+}
+
 // They have begun a request, so they are not idle.
 std::vector<raw_client> busy_clients(const http_server& server, int count) {
     std::vector<raw_client> all;
@@ -256,6 +354,47 @@ TEST(abuse, who_repeats_a_refused_request_at_once_is_not_read_until_its_time) {
     EXPECT_EQ(repeats.ask(infer_request(1)).field("Retry-After"), "2");
 }
 
+// It waits for the time that its refusal named, and has a request.
+TEST(abuse, an_idle_connection_with_a_request_does_not_make_room) {
+    const http_server server({.connections = 4, .health_connections = 0},
+                             R"({"queue": 1, "caller_thread_us": 0, "max_batch": 1})");
+    raw_client computed = server.client(), waits = server.client(), repeats = server.client();
+    {
+        const testing::held gate(*server.fake);
+        computed.send(infer_request(1));
+        server.fake->wait_until_running();
+        waits.send(infer_request(1));
+        while (server.models->find("m")->statistics().waiting != 1) std::this_thread::yield();
+        for (int i = 0; i < 2; ++i) EXPECT_EQ(repeats.ask(infer_request(1)).status, 429);
+        repeats.send(get_request("/v2/health/live"));
+        raw_client other = server.client();
+        EXPECT_EQ(other.ask(get_request("/v2/health/live")).status, 200);
+        raw_client room = server.client();  // that of the one that has been idle for less time
+        EXPECT_EQ(room.ask(get_request("/v2/health/live")).status, 200);
+        EXPECT_TRUE(other.is_closed());
+        EXPECT_EQ(repeats.receive().status, 200);
+    }
+    EXPECT_EQ(computed.receive().status, 200);
+    EXPECT_EQ(waits.receive().status, 200);
+}
+
+// What passes by itself names a time; a device that has failed does not come back.
+TEST(abuse, a_model_that_is_loaded_names_a_time_and_one_that_is_lost_none) {
+    const http_server server({}, R"({"caller_thread_us": 0})");
+    EXPECT_EQ(server.ask(infer_request(testing::deadly_number)).status, 500);
+    const http_answer lost = server.ask(infer_request(1));
+    EXPECT_EQ(lost.status, 503);
+    EXPECT_EQ(lost.field("Retry-After"), "");
+    server.models->unload("m");
+    std::jthread loads;
+    const testing::held gate(*server.fake);  // also of its trial
+    loads = std::jthread([&] { server.models->load("m"); });
+    while (server.models->known().empty()) std::this_thread::yield();
+    const http_answer loading = server.ask(infer_request(1));
+    EXPECT_EQ(loading.status, 503);
+    EXPECT_EQ(loading.field("Retry-After"), "1");
+}
+
 std::size_t request_bytes(raw_client& client) {
     const std::string text = client.ask(get_request("/metrics")).body, name = "\nsluice_http_request_bytes ";
     const std::size_t at = text.find(name);
@@ -304,6 +443,18 @@ TEST(abuse, lines_of_chunks_and_trailers_are_bounded) {
         EXPECT_EQ(got.status, 431) << text;
         EXPECT_THAT(got.body, HasSubstr("chunks"));
         EXPECT_EQ(server.ask(infer_request(1)).status, 200);
+    }
+}
+
+// What waits for its end counts for no budget.
+TEST(abuse, a_long_body_lets_no_line_of_a_chunk_grow) {
+    const std::string begin =
+        post + "Transfer-Encoding: chunked\r\n\r\n100000\r\n" + std::string(1 << 20, ' ') + "\r\n";
+    for (const char* const text : {"5;", "0\r\nA: "}) {
+        const http_server server;
+        raw_client client = server.client();
+        client.send(begin + text + std::string(100 << 10, 'a'));
+        EXPECT_EQ(client.receive().status, 431) << text;
     }
 }
 

@@ -12,6 +12,7 @@
 
 #include "serve/support/fake_gpus.hpp"
 #include "serve/support/http_server.hpp"
+#include "serve/support/known_clients.hpp"
 #include "serve/support/shared_object.hpp"
 
 namespace sluice::serve::http_cuda_memory_tests {
@@ -206,7 +207,7 @@ TEST(http_cuda_memory, is_refused_without_a_gpu_and_unless_the_server_opens_it) 
         EXPECT_THAT(closed.ask(get_request("/v2")).body, ::testing::Not(HasSubstr("cuda_shared_memory")));
     }
     http_options with_token = sharing(std::make_shared<fake_gpus>());
-    with_token.tokens = {"a-token-that-is-long"};
+    with_token.clients = testing::client_with({"a-token-that-is-long"});
     EXPECT_EQ(add(http_server(with_token), "a", zeros).status, 401);
 }
 

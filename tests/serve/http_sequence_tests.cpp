@@ -119,6 +119,15 @@ TEST_F(http_sequences, a_state_that_is_asked_for_is_in_the_answer) {
     EXPECT_EQ(json::parse(ask(client, body).body)["outputs"][0]["data"][0], 4);
 }
 
+TEST_F(http_sequences, a_step_names_its_version_where_versions_have_shares) {
+    const memory_server server(R"({"shares": {"1": 1}})");
+    raw_client client(server.front.port());
+    expect_refused(client, body_of({{"sequence_id", 1}, {"sequence_start", true}}), 400,
+                   "a step of a sequence names its");
+    const std::string body = body_of({{"sequence_id", 1}, {"sequence_start", true}}, 8).dump();
+    EXPECT_EQ(client.ask(post_request("/v2/models/memory/versions/1/infer", body)).status, 200);
+}
+
 TEST_F(http_sequences, refusals_say_why_and_leave_other_sequences_alone) {
     const memory_server server(R"({"max_sequences": 1})");
     raw_client client(server.front.port());

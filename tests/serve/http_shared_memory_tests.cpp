@@ -3,10 +3,14 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <filesystem>
 #include <memory>
 #include <string>
+#include <system_error>
+#include <vector>
 
 #include "serve/support/http_server.hpp"
+#include "serve/support/known_clients.hpp"
 #include "serve/support/shared_object.hpp"
 
 namespace sluice::serve::http_shared_memory_tests {
@@ -103,6 +107,64 @@ TEST(http_shared_memory, inputs_are_read_and_outputs_written_there) {
     EXPECT_THAT(object.get(8, 2), ElementsAre(10, 12));
 }
 
+// Gives y and z, which are both x.
+class two_outputs final : public testing::fake_model {
+public:
+    const std::vector<nn::value_info>& outputs() const noexcept override { return outputs_; }
+    std::vector<nn::any_tensor> run(std::vector<nn::any_tensor> inputs) const override {
+        return {inputs.front(), inputs.front()};
+    }
+
+private:
+    std::vector<nn::value_info> outputs_{{"y", io::dtype::f32, inputs().front().shape},
+                                         {"z", io::dtype::f32, inputs().front().shape}};
+};
+
+TEST(http_shared_memory, an_output_there_is_not_in_the_body_too) {
+    const http_server server(sharing(), "{}", std::make_shared<two_outputs>());
+    const shared_object object(64);
+    ASSERT_EQ(add(server, "a", object).status, 200);
+    for (const char* const all : {"", R"(,"parameters":{"binary_data_output":true})"}) {
+        const http_answer got = infer(
+            server, R"("data":[5,6])",
+            R"(,"outputs":[{"name":"y","parameters":{"binary_data":true,"shared_memory_region":"a","shared_memory_byte_size":8}},)"
+            R"({"name":"z","parameters":{"binary_data":true}}])" +
+                std::string(all));
+        ASSERT_EQ(got.status, 200) << got.body;
+        const std::vector<float> z{5, 6};
+        EXPECT_EQ(got.body.substr(std::stoul(got.field("Inference-Header-Content-Length"))),
+                  std::string(reinterpret_cast<const char*>(z.data()), 8));
+        EXPECT_THAT(object.get(0, 2), ElementsAre(5, 6));
+        object.put(0, {0, 0});
+    }
+}
+
+// Of this process, the test's own too.
+std::size_t descriptors_of(const shared_object& object) {
+    std::size_t count = 0;
+    for (const auto& each : std::filesystem::directory_iterator("/proc/self/fd")) {
+        std::error_code ignored;  // that of the iterator has gone
+        if (std::filesystem::read_symlink(each, ignored).string().ends_with(object.key())) ++count;
+    }
+    return count;
+}
+
+TEST(http_shared_memory, an_idle_connection_keeps_no_region_that_is_forgotten) {
+    const http_server server(sharing());
+    const shared_object object(64);
+    ASSERT_EQ(add(server, "a", object).status, 200);
+    testing::raw_client idle = server.client();
+    const std::string outputs = R"(,"outputs":[{"name":"y",)" + place("a", "8", "16") + "}]}";
+    EXPECT_EQ(
+        idle.ask(post_request("/v2/models/m/infer",
+                              R"({"inputs":[{"name":"x","datatype":"FP32","shape":[1,2],"data":[1,2]}])" + outputs))
+            .status,
+        200);
+    EXPECT_EQ(descriptors_of(object), 2U);
+    EXPECT_EQ(server.ask(post_request(base + "/unregister", "")).status, 200);
+    EXPECT_EQ(descriptors_of(object), 1U);
+}
+
 TEST(http_shared_memory, wrong_places_are_refused) {
     const http_server server(sharing());
     const shared_object object(64);
@@ -169,6 +231,7 @@ TEST(http_shared_memory, copies_count_as_memory_of_requests) {
     ASSERT_EQ(add(server, "a", object, R"(,"byte_size":4096)").status, 200);
     const http_answer got = infer(server, place("a", "4096", ""));
     EXPECT_EQ(got.status, 503);
+    EXPECT_EQ(got.field("Retry-After"), "1");
     EXPECT_EQ(infer(server, place("a", "8", "")).status, 200);
     while (options.budget->bytes() != 0) std::this_thread::yield();
 }
@@ -182,7 +245,7 @@ TEST(http_shared_memory, is_refused_unless_the_server_shares_it) {
     EXPECT_EQ(server.ask(get_request(base + "/status")).status, 403);
     EXPECT_EQ(infer(server, place("a", "8", "")).status, 400);
     EXPECT_THAT(server.ask(get_request("/v2")).body, ::testing::Not(HasSubstr("system_shared_memory")));
-    const http_server with_token(sharing({.tokens = {"a-token-that-is-long"}}));
+    const http_server with_token(sharing({.clients = testing::client_with({"a-token-that-is-long"})}));
     EXPECT_EQ(add(with_token, "a", object).status, 401);
 }
 

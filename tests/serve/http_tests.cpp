@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "serve/support/http_server.hpp"
+#include "serve/support/known_clients.hpp"
 #include "sluice/base/error.hpp"
 
 namespace sluice::serve::http_tests {
@@ -266,6 +267,31 @@ TEST(http, a_client_that_asks_first_gets_continue) {
     EXPECT_EQ(client.receive().status, 200);
 }
 
+// Which HTTP/1.0 does not have.
+TEST(http, a_client_of_http_1_0_gets_no_continue) {
+    const http_server server;
+    raw_client client = server.client();
+    std::string text = infer_request(1);
+    text.replace(text.find("HTTP/1.1"), 8, "HTTP/1.0");
+    const std::size_t body = text.find("\r\n\r\n") + 4;
+    client.send(text.substr(0, body - 2) + "Expect: 100-continue\r\n\r\n");
+    std::this_thread::sleep_for(50ms);  // it is read before the body comes
+    client.send(text.substr(body));
+    EXPECT_EQ(client.receive().status, 200);
+}
+
+// An output that JSON cannot say.
+TEST(http, an_answer_that_cannot_be_written_is_a_failure) {
+    const http_server server({}, R"({"caller_thread_us": 0})");
+    const std::string text = R"({"inputs":[{"name":"x","datatype":"FP32","shape":[1,2],"data":[3e38,0]}]})";
+    EXPECT_EQ(server.ask(post_request("/v2/models/m/infer", text)).status, 400);
+    EXPECT_EQ(server.ask(infer_request(1)).status, 200);
+    server.models->find("m")->close();  // which waits for the counters
+    const model_statistics its = server.models->find("m")->statistics();
+    EXPECT_EQ(its.fail.count, 1U);
+    EXPECT_EQ(its.success.count, 1U);
+}
+
 TEST(http, answers_longer_than_the_sockets_memory_arrive_whole) {
     const http_server server;
     const std::size_t rows = 500'000;
@@ -457,7 +483,7 @@ TEST(http, the_page_and_the_description_come_from_here_alone) {
 }
 
 TEST(http, tokens_are_needed_where_there_are_some) {
-    const http_server server({.tokens = {"first-token-of-16", "second-token-of-16"}});
+    const http_server server({.clients = testing::client_with({"first-token-of-16", "second-token-of-16"})});
     raw_client client = server.client();
     const http_answer refused = client.ask(get_request("/v2"));
     EXPECT_EQ(refused.status, 401);
@@ -476,6 +502,22 @@ TEST(http, tokens_are_needed_where_there_are_some) {
     for (const char* const open : {"/", "/v2/health/live", "/v2/health/ready"})
         EXPECT_EQ(client.ask(get_request(open)).status, 200) << open;
     EXPECT_EQ(server.ask(infer_request(1)).status, 401);
+}
+
+TEST(http, versions_with_shares_answer_in_turn) {
+    const http_server server;
+    testing::give_two_versions(server.folder / "m", R"({"shares": {"1": 3, "2": 1}})");
+    server.models->load("m");
+    int of_first = 0, of_second = 0;
+    for (int i = 0; i < 40; ++i) {
+        const json got = json::parse(server.ask(infer_request(1)).body);
+        of_first += got["model_version"] == "1" ? 1 : 0;
+        of_second += got["model_version"] == "2" ? 1 : 0;
+    }
+    EXPECT_EQ(of_first, 30);
+    EXPECT_EQ(of_second, 10);
+    const http_answer named = server.ask(infer_request(1, "/v2/models/m/versions/2/infer"));
+    EXPECT_EQ(json::parse(named.body)["model_version"], "2");
 }
 
 TEST(http, a_new_server_takes_the_port_before_the_old_one_ends) {
@@ -539,6 +581,7 @@ TEST(http, drain_answers_accepted_requests_and_refuses_new_ones) {
         const http_answer refused = idle.ask(infer_request(3));
         EXPECT_EQ(refused.status, 503);
         EXPECT_EQ(refused.field("Connection"), "close");
+        EXPECT_EQ(refused.field("Retry-After"), "1");
     }
     const http_answer answer = accepted.receive();
     EXPECT_EQ(answer.status, 200);

@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "serve/support/http_server.hpp"
+#include "serve/support/known_clients.hpp"
 #include "sluice/serve/request_timeline.hpp"
 
 namespace sluice::serve::http_timeline_tests {
@@ -181,7 +182,7 @@ TEST(http_timeline, is_a_picture_too_in_which_texts_are_escaped) {
 
 TEST(http_timeline, needs_the_token_and_leaves_strangers_out) {
     const std::string token = "a-token-of-this-test";
-    const http_server server({.tokens = {token}});
+    const http_server server({.clients = testing::client_with({token})});
     raw_client client = server.client();
     EXPECT_EQ(client.ask(get_request("/v2/timeline")).status, 401);
     EXPECT_EQ(client.ask(get_request("/v2/timeline.svg")).status, 401);

@@ -10,6 +10,7 @@
 
 #include "serve/support/certificates.hpp"
 #include "serve/support/http_server.hpp"
+#include "serve/support/known_clients.hpp"
 #include "serve/support/tls_client.hpp"
 #include "sluice/async/sync_wait.hpp"
 #include "sluice/serve/client.hpp"
@@ -158,7 +159,7 @@ TEST(https, a_client_needs_a_certificate_of_the_authority_where_one_is_named) {
 
 TEST(https, tokens_are_asked_for_as_well) {
     http_options options = secure();
-    options.tokens = {"a-token-that-is-long"};
+    options.clients = testing::client_with({"a-token-that-is-long"});
     const http_server server(options);
     EXPECT_EQ(client_of(server).ask(infer_request(1)).status, 401);
     tls_client client = client_of(server);

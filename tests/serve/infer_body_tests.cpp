@@ -10,6 +10,7 @@
 #include "fuzz/replay.hpp"
 #include "serve/support/fake_engine.hpp"
 #include "sluice/serve/refusal.hpp"
+#include "sluice/serve/request_budget.hpp"
 
 namespace sluice::serve::infer_body_tests {
 namespace {
@@ -116,6 +117,67 @@ TEST(infer_body, every_type_has_its_numbers) {
     EXPECT_THAT(read("BOOL", io::dtype::boolean, "[true,false]").values<std::uint8_t>(), ElementsAre(1, 0));
 }
 
+TEST(infer_body, numbers_are_rounded_once) {
+    const auto read = [](const char* type, io::dtype as, const char* data) {
+        return reading(with_x(R"("datatype":")" + std::string(type) + R"(","shape":[2],"data":)" + data), {}, as);
+    };
+    // Above and below the middle between two halves, by less than a float has.
+    EXPECT_THAT(
+        read("FP16", io::dtype::f16, "[1.00048828125090949470177,-1.00146484374909050529823]").values<std::uint16_t>(),
+        ElementsAre(0x3c01, 0xbc01));
+    EXPECT_THAT(read("FP16", io::dtype::f16, "[1.00048828125,2.98023223876955e-8]").values<std::uint16_t>(),
+                ElementsAre(0x3c00, 0x0001));
+    EXPECT_THAT(read("BF16", io::dtype::bf16, "[1.00390625000090949470177,2155872257]").values<std::uint16_t>(),
+                ElementsAre(0x3f81, 0x4f01));
+    EXPECT_THAT(read("BF16", io::dtype::bf16, "[9259400833873739777,-1e-60]").values<std::uint16_t>(),
+                ElementsAre(0x5f01, 0x8000));
+    EXPECT_THAT(read("FP32", io::dtype::f32, "[18014399583223809,-18014399583223809]").values<float>(),
+                ElementsAre(18014400656965632.F, -18014400656965632.F));
+}
+
+// Of one input of numbers, which count as they are decoded.
+TEST(infer_body, decoded_numbers_count_for_the_memory_of_requests) {
+    const auto budget = std::make_shared<request_budget>(100'000);
+    infer_body_reader reader(1 << 20);
+    infer_body got;
+    const auto read = [&](std::size_t count) {
+        std::string zeros = "0";
+        for (std::size_t i = 1; i < count; ++i) zeros += ",0";
+        std::string body =
+            with_x(R"("datatype":"FP64","shape":[)" + std::to_string(count) + R"(],"data":[)" + zeros + "]");
+        reader.read(body, {}, {value("x", io::dtype::f64)}, {value("z", io::dtype::f32)}, {}, got,
+                    {.regions = {}, .budget = budget});
+    };
+    read(5000);
+    EXPECT_GE(budget->bytes(), 40'000U);
+    read(12'000);  // where there is no room for twice of what there is
+    EXPECT_GE(budget->bytes(), 96'000U);
+    try {
+        read(13'000);
+        ADD_FAILURE() << "is read";
+    } catch (const refusal& why) {
+        EXPECT_EQ(why.kind(), refusal_kind::unavailable);
+    }
+    got.clear();
+    EXPECT_EQ(budget->bytes(), 0U);
+}
+
+TEST(infer_body, memory_for_long_documents_is_not_kept_also_where_they_are_refused) {
+    infer_body_reader reader(16 << 20);
+    infer_body got;
+    for (const char* const wrong : {"", "x", R"(,"unknown":1)"}) {
+        std::string body = with_x(R"("datatype":"FP32","shape":[1,2],"data":[1,2])");
+        body.insert(body.size() - 1, wrong);
+        body += std::string(4 << 20, ' ');
+        const auto read = [&] { reader.read(body, {}, {value("x", io::dtype::f32)}, {}, {}, got); };
+        if (*wrong == 0)
+            read();
+        else
+            EXPECT_THROW(read(), refusal) << wrong;
+        EXPECT_LE(reader.kept_json_bytes(), 1U << 20) << wrong;
+    }
+}
+
 TEST(infer_body, binary_data_follows_the_json) {
     const std::string json = R"({"inputs":[{"name":"x","datatype":"FP32","shape":[1,2],)"
                              R"("parameters":{"binary_data_size":8}}],"parameters":{"binary_data_output":true},)"
@@ -166,7 +228,7 @@ INSTANTIATE_TEST_SUITE_P(
                                  "no JSON"},
                       wrong_body{"long", R"({"id":")" + std::string(2 << 20, 'a') + "\"}", "more than 1048576"},
                       wrong_body{"json_bytes", "{}", "Inference-Header-Content-Length is 3", 3},
-                      wrong_body{"json_bytes_0", "{}", "no JSON", 0},
+                      wrong_body{"json_bytes_0", "{}", "raw binary data without JSON", 0},
                       wrong_body{"json_bytes_short", "{}", "no JSON", 1}),
     [](const auto& each) { return each.param.what; });
 

@@ -197,6 +197,23 @@ TEST(serve_tool, serves_a_repository_and_reloads_it) {
     EXPECT_EQ(client.ask(post_request("/v2/models/digits/infer", digits_request())).status, 200);
 }
 
+TEST(serve_tool, polls_a_repository) {
+    const io::testing::temporary_directory folder;
+    fs::create_directories(folder / "digits/1");
+    fs::copy(digits, folder / "digits/1/model.safetensors");
+    serving server({"--repository", (folder / "").string(), "--poll", "1"});
+    raw_client client = server.client();
+    fs::create_directories(folder / "digits/2");
+    fs::copy(digits, folder / "digits/2/model.safetensors");
+    const auto is_loaded = [&] {
+        return client.ask(get_request("/v2/models/digits")).body.find(R"("versions":["2"])") != std::string::npos;
+    };
+    for (int i = 0; i < 1000 && !is_loaded(); ++i) std::this_thread::sleep_for(50ms);
+    EXPECT_TRUE(is_loaded());
+    server.send(SIGTERM);
+    EXPECT_EQ(server.wait().exit_code, 0);
+}
+
 TEST(serve_tool, other_machines_may_not_load_models_unless_told) {
     serving closed({"--address", "0.0.0.0", digits});
     EXPECT_EQ(closed.client().ask(post_request("/v2/repository/models/digits/load", "{}")).status, 403);
@@ -215,6 +232,39 @@ TEST(serve_tool, tokens_come_from_a_file) {
                                     "Authorization: Bearer another-that-is-long\r\n"))
                   .status,
               200);
+}
+
+TEST(serve_tool, tokens_change_while_it_runs) {
+    const io::testing::temporary_directory folder;
+    const fs::path file = folder / "tokens";
+    const auto write = [&](const std::string& text) {
+        std::ofstream(folder / "next") << text;
+        fs::rename(folder / "next", file);
+    };
+    write("the-first-token-of-all name=a\n");
+    serving server({"--tokens", file.string(), digits});
+    const auto status_of = [&](const std::string& token) {
+        return server
+            .client()  // who is refused is sent away
+            .ask(post_request("/v2/models/digits/infer", digits_request(), "Authorization: Bearer " + token + "\r\n"))
+            .status;
+    };
+    const auto wait_for = [&](const std::string& token, int status) {
+        for (int i = 0; i < 1000 && status_of(token) != status; ++i) std::this_thread::sleep_for(50ms);
+        EXPECT_EQ(status_of(token), status) << token;
+    };
+    EXPECT_EQ(status_of("the-first-token-of-all"), 200);
+    write("the-first-token-of-all name=a\nthe-second-token-of-all name=a\n");
+    wait_for("the-second-token-of-all", 200);
+    EXPECT_EQ(status_of("the-first-token-of-all"), 200);
+    write("the-second-token-of-all name=a\nshort name=b\n");  // wrong: those of before hold
+    std::this_thread::sleep_for(3s);
+    EXPECT_EQ(status_of("the-first-token-of-all"), 200);
+    write("the-second-token-of-all name=a roles=observe\n");
+    wait_for("the-first-token-of-all", 401);
+    EXPECT_EQ(status_of("the-second-token-of-all"), 403);
+    server.send(SIGTERM);
+    EXPECT_EQ(server.wait().exit_code, 0);
 }
 
 // A server takes the place of another while clients ask. A connection that the system completes between the last accept
@@ -414,6 +464,7 @@ TEST(serve_tool, what_cannot_be_served_is_refused_at_the_start) {
     refused({digits, digits}, "two models have the name 'digits'");
     refused({digits, "--repository", (folder / "").string()}, "excludes");
     refused({"--repository", (folder / "").string()}, "'max_bach': this key is unknown");
+    refused({digits, "--poll", "1"}, "--poll requires --repository");
     refused({digits, "--address", "localhost"}, "no address to listen on");
     refused({digits, "--log", "xml"}, "text and json");
     refused({digits, "--spin-us", "1000001"}, "--spin-us: Value 1000001 not in range");

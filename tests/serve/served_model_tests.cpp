@@ -7,7 +7,9 @@
 #include <atomic>
 #include <chrono>
 #include <cstddef>
+#include <filesystem>
 #include <functional>
+#include <iterator>
 #include <memory>
 #include <string>
 #include <thread>
@@ -70,6 +72,67 @@ TEST(served_model, a_lone_request_runs_on_the_lent_thread) {
     EXPECT_THAT(call->get(), ElementsAre(6, 6));
     EXPECT_EQ(call->thread, std::this_thread::get_id());
     EXPECT_EQ(s.model->statistics().on_caller_thread, 1U);
+}
+
+std::size_t threads_of_process() {
+    return static_cast<std::size_t>(
+        std::distance(std::filesystem::directory_iterator("/proc/self/task"), std::filesystem::directory_iterator()));
+}
+
+TEST(served_model, has_threads_from_the_first_batch_on_that_no_lent_thread_takes) {
+    const std::size_t before = threads_of_process();
+    serving s({.instances = 3});
+    test_thread thread;
+    for (int i = 0; i < 10; ++i) {
+        const auto call = row_of(1);
+        s.model->submit(call, &thread);
+        thread.run();
+        EXPECT_THAT(call->get(), ElementsAre(2, 2));
+    }
+    EXPECT_EQ(threads_of_process(), before);
+    const auto call = row_of(2);
+    s.model->submit(call);
+    EXPECT_THAT(call->get(), ElementsAre(4, 4));
+    EXPECT_EQ(threads_of_process(), before + 3);
+}
+
+TEST(served_model, ends_a_call_whose_lent_thread_never_runs) {
+    serving s;
+    test_thread thread;
+    const auto call = row_of(3);
+    s.model->submit(call, &thread);
+    s.model->close();
+    EXPECT_THAT(call->get(), ElementsAre(6, 6));
+    thread.run();  // which finds nothing
+}
+
+TEST(served_model, what_does_not_fit_into_the_lent_batch_is_computed_too) {
+    serving s({.max_batch = 2});
+    test_thread thread;
+    std::vector<std::shared_ptr<test_call>> calls;
+    for (int i = 0; i < 7; ++i) {
+        calls.push_back(row_of(static_cast<float>(i)));
+        s.model->submit(calls.back(), &thread);
+    }
+    thread.run();
+    for (std::size_t i = 0; i < calls.size(); ++i) EXPECT_EQ(calls[i]->get().front(), 2 * static_cast<float>(i));
+}
+
+TEST(served_model, gives_back_the_memory_of_an_idle_network_once_until_it_is_asked) {
+    using std::chrono::milliseconds;
+    serving s;
+    s.model->give_back_if_idle(std::chrono::hours(1));
+    EXPECT_EQ(s.fake->given_back, 0);
+    s.model->give_back_if_idle(milliseconds(0));
+    s.model->give_back_if_idle(milliseconds(0));
+    EXPECT_EQ(s.fake->given_back, 1);
+    const auto call = row_of(3);
+    s.model->submit(call);
+    EXPECT_THAT(call->get(), ElementsAre(6, 6));
+    s.model->give_back_if_idle(std::chrono::hours(1));
+    EXPECT_EQ(s.fake->given_back, 1);
+    s.model->give_back_if_idle(milliseconds(0));
+    EXPECT_EQ(s.fake->given_back, 2);
 }
 
 TEST(served_model, requests_that_arrive_before_the_lent_thread_runs_are_one_batch) {

@@ -4,11 +4,18 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <atomic>
+#include <chrono>
+#include <cstddef>
 #include <filesystem>
 #include <fstream>
 #include <future>
+#include <map>
+#include <memory>
+#include <string>
 #include <thread>
+#include <vector>
 
 #include "io/support/temporary_directory.hpp"
 #include "serve/metrics.hpp"
@@ -69,6 +76,71 @@ TEST_F(models, the_latest_version_answers_unless_another_is_named) {
     EXPECT_EQ(kind_of([&] { all.find("m", 2); }), refusal_kind::not_found);
     EXPECT_EQ(kind_of([&] { all.find("other"); }), refusal_kind::not_found);
     EXPECT_TRUE(all.is_ready());
+}
+
+TEST_F(models, versions_with_shares_answer_requests_in_turn) {
+    write("m/1/model.onnx", "2");
+    write("m/2/model.onnx", "3");
+    write("m/3/model.onnx", "4");
+    write("m/config.json", R"({"shares": {"1": 7, "3": 3}})");
+    server all(model_source::repository(folder / ""), engine);
+    all.load_all();
+    EXPECT_THAT(all.versions_of("m"), ElementsAre(1, 3));
+    const auto counts = [&](int requests) {
+        std::map<std::size_t, int> made;
+        for (int i = 0; i < requests; ++i) ++made[all.find_for_request("m", {})->version()];
+        return made;
+    };
+    using counted = std::map<std::size_t, int>;
+    EXPECT_EQ(counts(10), (counted{{1, 7}, {3, 3}}));  // of any ten in a row
+    EXPECT_EQ(counts(1000), (counted{{1, 700}, {3, 300}}));
+    EXPECT_EQ(all.find_for_request("m", 1)->version(), 1U);
+    EXPECT_EQ(all.find("m")->version(), 3U);
+    EXPECT_EQ(kind_of([&] { all.require_version("m"); }), refusal_kind::bad_request);
+    EXPECT_EQ(kind_of([&] { all.find_for_request("m", 2); }), refusal_kind::not_found);
+    EXPECT_EQ(kind_of([&] { all.find_for_request("none", {}); }), refusal_kind::not_found);
+    write("m/config.json", R"({"shares": {"1": 1}, "versions": "all"})");
+    all.load("m");
+    EXPECT_EQ(counts(10), (counted{{1, 10}}));
+    write("m/config.json", "{}");
+    all.load("m");
+    EXPECT_EQ(counts(10), (counted{{3, 10}}));
+    EXPECT_NO_THROW(all.require_version("m"));
+}
+
+TEST_F(models, the_share_of_a_version_that_has_failed_goes_to_the_others) {
+    write("m/1/model.onnx", "2");
+    write("m/2/model.onnx", "3");
+    write("m/config.json", R"({"shares": {"1": 1, "2": 1}})");
+    server all(model_source::repository(folder / ""), engine);
+    all.load_all();
+    last->lost = true;
+    for (int i = 0; i < 10; ++i) EXPECT_EQ(all.find_for_request("m", {})->version(), 1U);
+    all.unload("m");
+    EXPECT_EQ(kind_of([&] { all.find_for_request("m", {}); }), refusal_kind::not_found);
+}
+
+TEST_F(models, of_many_those_that_are_not_asked_for_give_back_memory) {
+    std::vector<std::shared_ptr<fake_model>> made;
+    fake_engine keeps([&](const model_version&) {
+        made.push_back(std::make_shared<fake_model>());
+        return made.back();
+    });
+    const auto given_back = [&] {
+        return std::ranges::count_if(made, [](const auto& each) { return each->given_back != 0; });
+    };
+    for (std::size_t i = 0; i < most_warm_models; ++i) write("m" + std::to_string(i) + "/model.onnx", "x");
+    server all(model_source::repository(folder / ""), keeps);
+    all.load_all();
+    all.give_back_idle(std::chrono::milliseconds(0));
+    EXPECT_EQ(given_back(), 0);
+    write("one_more/model.onnx", "x");
+    all.load("one_more");
+    EXPECT_EQ(given_back(), 1);  // what comes after those is not warm before it is asked
+    all.give_back_idle(std::chrono::hours(1));
+    EXPECT_EQ(given_back(), 1);
+    all.give_back_idle(std::chrono::milliseconds(0));
+    EXPECT_EQ(given_back(), static_cast<std::ptrdiff_t>(most_warm_models) + 1);
 }
 
 // They keep libraries from being loaded on their GPU.
@@ -251,6 +323,56 @@ TEST_F(models, a_device_that_fails_makes_its_models_failed) {
     EXPECT_EQ(answer(all, "m"), 2);
 }
 
+// What is tried again has not become ready by that.
+TEST_F(models, a_failed_one_that_is_loaded_again_is_not_ready_until_it_answers) {
+    bool is_right = false, is_slow = false;
+    std::promise<void> is_asked, may_go;
+    fake_engine tries([&](const model_version&) {
+        if (is_slow) {
+            is_asked.set_value();
+            may_go.get_future().wait();
+        }
+        if (!is_right) throw error(errc::bad_file, "this is no model");
+        return last = std::make_shared<fake_model>(2.F);
+    });
+    server all(model_source::repository(folder / ""), tries);
+    const auto is_ready_while_it_is_loaded = [&] {
+        is_asked = std::promise<void>();
+        may_go = std::promise<void>();
+        is_slow = true;
+        std::thread loads([&] {
+            if (is_right)
+                all.load("m");
+            else
+                EXPECT_THROW(all.load("m"), error);
+        });
+        is_asked.get_future().wait();
+        const bool is_ready = all.is_ready();
+        may_go.set_value();
+        loads.join();
+        is_slow = false;
+        return is_ready;
+    };
+    write("m/1/model.onnx", "2");
+    write("m/config.json", "{");
+    EXPECT_THROW(all.load("m"), error);  // before a version is known
+    write("m/config.json", "{}");
+    EXPECT_FALSE(is_ready_while_it_is_loaded());
+    EXPECT_FALSE(all.is_ready());
+    write("m/2/model.onnx", "2");  // which takes the place of the one that has failed
+    EXPECT_FALSE(is_ready_while_it_is_loaded());
+    is_right = true;
+    EXPECT_FALSE(is_ready_while_it_is_loaded());
+    EXPECT_TRUE(all.is_ready());
+    EXPECT_TRUE(is_ready_while_it_is_loaded());
+    const auto call = row_of(testing::deadly_number);
+    all.find("m")->submit(call);
+    EXPECT_THROW(call->get(), refusal);
+    all.find("m")->close();  // which notes it
+    EXPECT_FALSE(is_ready_while_it_is_loaded());
+    EXPECT_TRUE(all.is_ready());
+}
+
 TEST_F(models, unload_answers_what_was_accepted) {
     write("m/model.onnx", "2");
     server all(model_source::repository(folder / ""), engine);
@@ -354,6 +476,36 @@ TEST_F(models, that_were_not_asked_have_no_series) {
         EXPECT_EQ(some.find(series) != std::string::npos, i >= 10) << i;
     }
     EXPECT_LT(some.size(), 20'000U);
+}
+
+TEST_F(models, that_fail_or_refuse_were_asked_too) {
+    for (const char* const each : {"answers", "fails", "refuses"}) write(each + std::string("/model.onnx"), "2");
+    write("refuses/config.json", R"({"queue": 1, "caller_thread_us": 0, "max_batch": 1})");
+    server all(model_source::repository(folder / ""), engine);
+    all.load_all();
+    const auto shown = [&](const char* name) {
+        return metrics_of(all, {}, 1).find("model=\"" + std::string(name)) != std::string::npos;
+    };
+    const auto refusing = last;  // of the last name
+    const auto first = row_of(1), second = row_of(1);
+    {
+        const held gate(*refusing);
+        all.find("refuses")->submit(first);
+        refusing->wait_until_running();
+        all.find("refuses")->submit(second);
+        answer(all, "answers");
+        EXPECT_TRUE(shown("answers"));
+        EXPECT_EQ(kind_of([&] { all.find("refuses")->submit(row_of(1)); }), refusal_kind::queue_full);
+        EXPECT_TRUE(shown("refuses"));
+    }
+    first->get();
+    second->get();
+    answer(all, "answers");
+    const auto fails = row_of(testing::bad_number);
+    all.find("fails")->submit(fails);
+    EXPECT_THROW(fails->get(), refusal);
+    all.find("fails")->close();
+    EXPECT_TRUE(shown("fails"));
 }
 
 TEST_F(models, metrics_count_what_happened) {

@@ -125,6 +125,23 @@ class Workers(unittest.TestCase):
         self.assertIn("a batch took longer than 5 s, so it was killed", self.lines())
         server.end()
 
+    def test_workers_that_were_stopped_together_with_the_server_go_on(self):
+        server = self.serve("--workers", "1", "--worker-timeout", "1")
+        workers = workers_of(server)
+        everyone = [server.process.pid, *workers]
+        for each in everyone:
+            os.kill(each, signal.SIGSTOP)
+        time.sleep(8)  # more than a worker may be silent
+        for each in everyone:
+            os.kill(each, signal.SIGCONT)
+        with contextlib.closing(Asker(server.port)) as asker:
+            for row in range(20):
+                self.assertEqual(asker.infer(row), 200)
+        time.sleep(0.5)
+        self.assertEqual(metric(server, "sluice_worker_restarts_total"), 0, self.lines())
+        self.assertEqual(sorted(workers_of(server)), sorted(workers))
+        server.end()
+
     def test_no_worker_outlives_a_server_that_is_killed(self):
         server = self.serve("--workers", "2")
         workers = workers_of(server)

@@ -200,7 +200,7 @@ void compare_files(tester& with, const settings& of) {
     for (const fs::path& each : files) compare_file(with, each, of);
 }
 
-// Small ones, as the tests have them; some whose last steps several images take together; and many images.
+// Small ones, as the tests have them; some whose last steps several images take together; many images; and long rows.
 void compare_stretches(tester& with, const settings& of) {
     constexpr nn::test_support::image_limits limits[] = {
         {},
@@ -210,7 +210,8 @@ void compare_stretches(tester& with, const settings& of) {
          .filters = {100, 330},
          .joined_channels = 600,
          .steps = 4},
-        {.images = {3, 40}, .channels = {1, 16}, .pixels = {8, 64}, .filters = {1, 48}}};
+        {.images = {3, 40}, .channels = {1, 16}, .pixels = {8, 64}, .filters = {1, 48}},
+        {.channels = {1, 100}, .pixels = {100, 3000}, .filters = {1, 130}, .steps = 6, .are_rows = true}};
     const auto end = std::chrono::steady_clock::now() + std::chrono::duration<double>(of.stretch_seconds);
     for (unsigned seed = of.seed; std::chrono::steady_clock::now() < end; ++seed) {
         nn::test_support::random_images images(seed, limits[seed % std::size(limits)]);

@@ -378,14 +378,28 @@ typedef struct sluice_input_shape {
  * are read; inputs whose shape the file says need not be named. Blocks: it chooses how to compute, and runs with zeros.
  * The object keeps its network. Since 1.4. Errors: SLUICE_INVALID_ARGUMENT for a name that no input has, or twice;
  * SLUICE_SHAPE_MISMATCH for an input without a shape and for a shape that is not the file's; SLUICE_UNSUPPORTED, with
- * the reason, where numbers of the inputs decide about shapes or about what is computed, or random numbers are drawn:
- * sluice_network_run runs such networks. And as of sluice_network_run. */
+ * the reason, where random numbers are drawn, or where numbers of an input decide about shapes or about what is
+ * computed: sluice_prepared_create_fixed takes these. sluice_network_run runs all of them. And as of
+ * sluice_network_run. */
 sluice_status sluice_prepared_create(const sluice_network* network, const sluice_input_shape* shapes, size_t count,
                                      sluice_prepared** prepared);
 
+/* An input whose numbers decide about shapes or about what is computed, with the numbers of every run. Since 1.5. */
+typedef struct sluice_fixed_input {
+    const char* name;      /* the input's */
+    sluice_tensor numbers; /* in host memory; copied */
+} sluice_fixed_input;
+
+/* As sluice_prepared_create, of a network that has such inputs. A fixed one needs no shape, and has no memory to write.
+ * Since 1.5. Errors: also SLUICE_INVALID_ARGUMENT for an input whose numbers decide about nothing, and for numbers of
+ * another type than the input's. */
+sluice_status sluice_prepared_create_fixed(const sluice_network* network, const sluice_input_shape* shapes,
+                                           size_t count, const sluice_fixed_input* fixed, size_t fixed_count,
+                                           sluice_prepared** prepared);
+
 /* Fills `input`: where the input is written, zeros at first. The host memory stays where it is, and keeps its values,
  * until the object is destroyed. Since 1.4. Errors: SLUICE_INVALID_ARGUMENT for an index that is not below the count of
- * the network's inputs. */
+ * the network's inputs, and for a fixed input. */
 sluice_status sluice_prepared_input(const sluice_prepared* prepared, size_t index, sluice_buffer* input);
 
 /* Fills `output`: what the latest run left, zeros before the first one. It stays where it is, and the next run

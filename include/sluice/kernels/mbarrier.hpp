@@ -55,6 +55,20 @@ public:
             "r"(parity)
             : "memory");
     }
+    // The same for what other blocks of the cluster have stored (st.async) and this barrier has counted.
+    __device__ void wait_for_cluster(unsigned parity) {
+        asm volatile(
+            "{\n"
+            ".reg .pred done;\n"
+            "again:\n"
+            "mbarrier.try_wait.parity.acquire.cluster.shared::cta.b64 done, [%0], %1;\n"
+            "@done bra over;\n"
+            "bra again;\n"
+            "over:\n"
+            "}\n" ::"r"(address()),
+            "r"(parity)
+            : "memory");
+    }
     // Bytes from device to shared memory, by the copy engine; counted by this barrier. All 16-byte aligned.
     __device__ void copy(void* to, const void* from, std::size_t bytes) {
         asm volatile("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];" ::"r"(

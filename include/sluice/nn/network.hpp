@@ -14,7 +14,7 @@
 // Immutable; copies share the constants. Thread safety: all members may be called on any thread.
 //
 // All functions here take constant time, but for these: operator() and infer take what the network takes; submitting an
-// operation is linear in the number of its steps; prepare compiles the network and runs it twice; known_operators is
+// operation is linear in the number of its steps; prepare compiles the network and tries it out; known_operators is
 // linear in the number of operators, and check_operators in that of nodes; make_network also prepares the network where
 // its operation is submitted.
 #pragma once
@@ -120,13 +120,15 @@ public:
 
     // The network for inputs of these shapes, with memory of its own; inputs whose shape the model says need not be
     // named. Compiles the network and runs it with zeros, so it blocks. May be called on any thread that may wait.
-    // Throws errc::invalid_argument for a name that no input has, or twice; errc::shape_mismatch for an input without a
+    // Throws errc::invalid_argument for a name that no input has, or twice, and for fixed numbers that decide nothing,
+    // are of another type, or have no memory; errc::shape_mismatch for an input without a
     // shape, and for a shape that is not the model's, by name; errc::unsupported, with the reason, for a network that
-    // cannot be compiled once for all numbers: it has host inputs, or computes on the host what depends on an input's
-    // numbers, draws random numbers, or has an input without elements. Throws what run throws.
-    prepared prepare(std::span<const input_shape> shapes) const;
-    prepared prepare(std::initializer_list<input_shape> shapes = {}) const {
-        return prepare(std::span(shapes.begin(), shapes.size()));
+    // cannot be compiled once for all numbers: it has host inputs that are not fixed, computes on the host what depends
+    // on another input's numbers, draws random numbers, or has an input without elements. Throws what run throws.
+    prepared prepare(std::span<const input_shape> shapes, std::span<const fixed_input> fixed = {}) const;
+    prepared prepare(std::initializer_list<input_shape> shapes = {},
+                     std::initializer_list<fixed_input> fixed = {}) const {
+        return prepare(std::span(shapes.begin(), shapes.size()), std::span(fixed.begin(), fixed.size()));
     }
 
     // The types and shapes of the outputs for inputs of these types and shapes; nothing is computed. Host inputs need

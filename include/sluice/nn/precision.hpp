@@ -8,8 +8,9 @@
 // bf16     Products and convolutions (MatMul, Gemm, Conv) of f32 with constant weights: the weights are rounded to the
 // f16      type once, their inputs at each run; products and sums are f32. The rest stays f32: activations, the
 //          network's inputs and outputs. On a GPU, and of convolutions in three dimensions, biases and results are
-//          rounded; on a GPU also values between convolutions of images, and attention's factors (docs/networks.md).
-//          Numbers that the type does not have (f16: beyond 65504) become infinite.
+//          rounded; on a GPU also values between convolutions of images, attention's factors, and all of recurrent
+//          layers of more than 128 units but their sums: weights, inputs, and states after each step
+//          (docs/networks.md). Numbers that the type does not have (f16: beyond 65504) become infinite.
 // int8     The same products; the weights of each output are integers from -127 to 127 times one number, and on a CPU
 //          the inputs of each row (of a convolution: of each image and group) integers from 0 to 255, from which one
 //          integer is subtracted, times another number. Sums are exact integers. A NaN or an infinity among the inputs
@@ -50,7 +51,7 @@ precision_support support_of(precision what, const device& on);
 // What was made of a network's products and convolutions.
 struct rounding_report {
     nn::precision precision = nn::precision::f32;  // that was asked for
-    std::size_t rounded = 0;                       // products and convolutions
+    std::size_t rounded = 0;                       // products, convolutions and recurrent layers
     std::size_t quantized = 0;      // between DequantizeLinear and QuantizeLinear: computed with the file's integers
     std::vector<std::string> kept;  // those in the model's types: the node, a colon, why
     precision_support support;      // of the device

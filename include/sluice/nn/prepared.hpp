@@ -7,8 +7,8 @@
 //     fast.run();                                                  // a CPU: here and now; a GPU: one launch, one wait
 //     show(fast.output<float>("y"));                               // in place, until the next run
 //
-// What depends on the shapes alone is done by prepare: kernels are chosen, memory is laid out, and the network has run
-// with zeros. What is left to run() are the commands of the device.
+// What depends on the shapes alone is done by prepare, which runs the network with zeros. Of a large batch, whose rows
+// are independent, a GPU computes a piece while the next one is copied, if that took less time. run() has the rest.
 //
 // Real time: on a CPU device of one worker (runtime_options::cpu_workers) run() allocates no memory, takes no lock,
 // makes no system call, and throws only for numbers that the network refuses; on another thread than that of prepare
@@ -40,6 +40,15 @@ struct input_shape {
     std::vector<std::size_t> shape;  // the lengths of its dimensions
 };
 
+// The numbers of an input that decide about shapes or about what is run, e.g. the rate of samples that an If compares:
+//
+//     const std::array<std::int64_t, 1> rate{16000};
+//     nn::prepared fast = voice.prepare({{"input", {1, 576}}}, {{"sr", {rate, {}}}});
+struct fixed_input {
+    std::string_view name;  // of the input
+    input_view numbers;     // copied: each run has these, and what depends on them alone is computed once
+};
+
 class prepared {
 public:
     // Use network::prepare.
@@ -49,8 +58,8 @@ public:
     ~prepared();
 
     // The elements of an input, for the caller to write: zeros at first. They stay where they are, and keep their
-    // values until the caller changes them. Throws errc::invalid_argument for a name or a number that no input has, and
-    // for another type. Costs O(inputs).
+    // values until the caller changes them. Throws errc::invalid_argument for a name or a number that no input has, for
+    // another type, and for a fixed_input. Costs O(inputs).
     template <typename T>
     std::span<T> input(std::string_view name) {
         return elements<T>(input(input_named(name)));
@@ -71,6 +80,7 @@ public:
     }
     // The same with their types and shapes, in the model's order: an input is what the caller writes.
     output_view input(std::size_t index) const;
+    bool is_fixed(std::size_t index) const;  // whether the input has numbers of its own: it is not written then
     input_view output(std::size_t index) const;
 
     // Computes the outputs of the inputs, before it returns. Throws what network::run and the wait for it throw: of the

@@ -18,6 +18,10 @@
 
 namespace sluice::serve {
 
+// As many models keep what makes their next requests fast, however long they were not asked for. Of more, those that
+// are not asked for give it back (loaded_model::give_back_memory).
+inline constexpr std::size_t most_warm_models = 64;
+
 // A model that is ready to run. Thread safety: all members may be called on any thread.
 class loaded_model {
 public:
@@ -54,6 +58,10 @@ public:
     // of one request alone, with other roundings. Costs O(devices).
     virtual std::size_t most_joined_rows() const noexcept { return std::numeric_limits<std::size_t>::max(); }
 
+    // Gives up the memory that run() keeps for the next one of the same shapes, where that one is hardly slower then.
+    // On any thread, also while it runs. Costs O(shapes).
+    virtual void give_back_memory() const noexcept {}
+
     // The outputs for these inputs, both in host memory and in the model's orders. Blocks until they are computed.
     // Throws error when the inputs do not fit, and when the device fails. Costs one run of the network.
     virtual std::vector<nn::any_tensor> run(std::vector<nn::any_tensor> inputs) const = 0;
@@ -71,6 +79,11 @@ public:
     // Gives memory that is not used back to the system. For quiet moments: what comes next takes it again. May be
     // called on any thread. Blocks until commands that may still use it have passed.
     virtual void give_back_memory() {}
+
+    // Asks the devices whether they still work, so that one that has failed while nothing ran is known to be lost
+    // (loaded_model::is_lost). May be called on any thread. Does not wait for commands. Costs a call of the driver for
+    // each GPU.
+    virtual void look_at_devices() {}
 
     // Opens memory that clients have on the engine's GPUs. The engine outlives what it has opened. Empty: it has no
     // such memory. Costs at most one allocation.

@@ -15,6 +15,7 @@
 #include <string>
 #include <vector>
 
+#include "sluice/serve/access_list.hpp"
 #include "sluice/serve/log.hpp"
 #include "sluice/serve/request_budget.hpp"
 #include "sluice/serve/server.hpp"
@@ -43,11 +44,11 @@ struct grpc_options {
     // That an answer has to be taken by its client, from 1 ms to 24 hours. Then its call is cancelled. A short answer
     // is taken when it is in the system's buffers; a long one when its client has read what does not fit there.
     std::chrono::milliseconds write_time{30'000};
-    // Shared with another front end of the server. Empty: its own, of 1 GiB.
+    // Shared with another front end of the server. Empty: that of the clients, or its own, of 1 GiB.
     std::shared_ptr<request_budget> budget = {};
-    // A call names one of them (the metadata "authorization: Bearer TOKEN"), unless it asks for the server's health.
-    // Empty: no call needs one.
-    std::vector<std::string> tokens = {};
+    // A call has the token of one of them (the metadata "authorization: Bearer TOKEN"), unless it asks for the server's
+    // health, and may do what that client may: see http_options.
+    std::shared_ptr<access_list> clients = {};
     // Names by which calls may call this server (:authority): see http_options. Others get PERMISSION_DENIED.
     std::vector<std::string> host_names = {};
     // With a certificate the port speaks TLS only. The files are read again when they change; connections that exist
@@ -72,10 +73,11 @@ struct grpc_options {
 class grpc_front {
 public:
     // Listens, and starts the threads. `models` must outlive this. Throws error: invalid_argument for a text that is no
-    // address and a number that is out of its range, io_failed when the address cannot be listened on, unsupported when
-    // Sluice was built without gRPC, or without TLS where that is asked for; and before it listens, for files of TLS:
-    // bad_file for what is wrong in them, io_failed when they cannot be read, invalid_argument when the certificate or
-    // the key is missing. Costs the threads, and what gRPC allocates for its server.
+    // address, a number that is out of its range and clients of another budget, io_failed when the address cannot be
+    // listened on, unsupported when Sluice was built without gRPC, or without TLS where that is asked for; and before
+    // it listens, for files of TLS: bad_file for what is wrong in them, io_failed when they cannot be read,
+    // invalid_argument when the certificate or the key is missing. Costs the threads, and what gRPC allocates for its
+    // server.
     grpc_front(server& models, const grpc_options& options = {}, log_sink log = {});
     grpc_front(const grpc_front&) = delete;  // it owns threads
     grpc_front& operator=(const grpc_front&) = delete;

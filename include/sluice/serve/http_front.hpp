@@ -16,6 +16,7 @@
 #include <string>
 #include <vector>
 
+#include "sluice/serve/access_list.hpp"
 #include "sluice/serve/http_port.hpp"
 #include "sluice/serve/log.hpp"
 #include "sluice/serve/request_budget.hpp"
@@ -54,15 +55,18 @@ struct http_options {
     std::size_t body_bytes = 64 << 20;              // of a request; a longer one is refused
     std::size_t json_bytes = 16 << 20;              // of the body's JSON
     std::size_t all_bodies_bytes = 1UL << 30;       // of all requests at a time
-    // Shared with another front end of the server; its bytes take the place of all_bodies_bytes. Empty: its own.
+    // Shared with another front end of the server; its bytes take the place of all_bodies_bytes. Empty: that of the
+    // clients, or its own.
     std::shared_ptr<request_budget> budget = {};
     std::chrono::milliseconds header_time{10'000};  // from the first byte of a request to the last of its header
     std::chrono::milliseconds body_time{30'000};    // from there to its last byte
     std::chrono::milliseconds idle_time{75'000};    // between two requests
-    std::chrono::milliseconds write_time{30'000};   // without progress
-    // A request names one of them ("Authorization: Bearer TOKEN"), unless it asks for the page or the server's health.
-    // Empty: no request needs one.
-    std::vector<std::string> tokens = {};
+    // Of an answer, without progress. All of it has this time, and as much again for each whole MiB.
+    std::chrono::milliseconds write_time{30'000};
+    // A request has the token of one of them ("Authorization: Bearer TOKEN"), unless it asks for the page or the
+    // server's health, and may do what that client may. Their memory is a part of `budget`. Empty: no request needs
+    // one.
+    std::shared_ptr<access_list> clients = {};
     // Names by which requests may call this server (Host), without a port. On an address of this machine only, others
     // than these, localhost and addresses of this machine get 421, so that no page of another site can have its name
     // lead here. On other addresses only where there are names. Empty: no more names.
@@ -96,9 +100,9 @@ struct http_options {
 class http_front {
 public:
     // Listens, and starts the threads. `models` must outlive this. Throws error: invalid_argument for a text that is no
-    // address and a spin_time out of its range, io_failed when the address cannot be listened on or the file for spans
-    // not be created, unsupported when
-    // Sluice was built without HTTP, or without TLS where that is asked for; and before it listens, for files of TLS:
+    // address, a spin_time out of its range and clients of another budget, io_failed when the address cannot be
+    // listened on or the file for spans not be created, unsupported when Sluice was built without HTTP, or without TLS
+    // where that is asked for; and before it listens, for files of TLS:
     // bad_file for what is wrong in them, io_failed when they cannot be read, invalid_argument when the certificate or
     // the key is missing. Costs what http_port's constructor costs, and the threads.
     http_front(server& models, const http_options& options = {}, log_sink log = {});

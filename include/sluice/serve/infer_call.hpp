@@ -30,8 +30,9 @@ public:
     // was: what can fail of the answer is to be done here. Throws what refuse() then says.
     virtual void make_answer(std::span<const tensor_view>) {}
     // One of the two is called, once, on the thread that has taken the batch. `outputs` are in the model's order and
-    // valid during the call. Neither may call the model.
-    virtual void answer(std::span<const tensor_view> outputs) noexcept = 0;
+    // valid during the call. Neither may call the model. answer() returns whether it was an answer: one that could not
+    // be written is a refusal.
+    virtual bool answer(std::span<const tensor_view> outputs) noexcept = 0;
     virtual void refuse(const refusal& why) noexcept = 0;  // there is no answer, for this reason
 
     // Whether the client still waits for the answer. A call of a client that has gone is not computed, or not to its

@@ -88,6 +88,9 @@ struct model_config {
     // The versions that are served. None: the latest; in the file "latest", "all", or a list such as [1, 3].
     std::optional<std::vector<std::size_t>> versions = std::nullopt;
     bool all_versions = false;  // instead of `versions`
+    // Of requests that name no version, the parts that versions get: {1: 90, 2: 10}, in the file {"1": 90, "2": 10}.
+    // These versions are served, unless `versions` says more. Empty: the latest version gets all.
+    std::map<std::size_t, std::size_t> shares = {};
     // The device by its name; empty: the server's.
     std::string device = {};
     // In the place of `device`: several devices, by their names. The model is on each of them, and a batch goes to the

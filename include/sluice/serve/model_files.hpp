@@ -55,6 +55,8 @@ public:
 
     // Whether the models are in a repository; else they are files by name. Costs O(1).
     bool is_repository() const noexcept { return !folder_.empty(); }
+    const std::filesystem::path& folder() const noexcept { return folder_; }  // of the repository, or empty; costs O(1)
+    bool follows_links() const noexcept { return follows_links_; }            // out of the folder; costs O(1)
     // All names, sorted; in a repository those of the folders that are there now. Costs, in a repository, a read of the
     // folder and a question to the system for each entry; O(n log n) for the order of n names.
     std::vector<std::string> names() const;
@@ -71,7 +73,7 @@ public:
     bool wants_resident() const;
 
 private:
-    std::filesystem::path folder_;  // canonical
+    std::filesystem::path folder_;  // absolute; may be a link, which may lead to another folder later
     bool follows_links_ = false;
     std::map<std::string, std::filesystem::path, std::less<>> files_;
 };

@@ -36,6 +36,8 @@ public:
     std::shared_ptr<const loaded_model> load(const model_version& which, const model_config& how) override;
     // Trims the devices' pools, and then the process's heap. Costs what device::trim costs for each device.
     void give_back_memory() override;
+    // Asks each GPU how much memory is free. Costs a call of the driver for each.
+    void look_at_devices() override;
     // As engine::gpu_memory. Costs one allocation.
     std::shared_ptr<const gpu_memory_opener> gpu_memory() override;
     // The device of models whose configuration names none. Costs O(devices).

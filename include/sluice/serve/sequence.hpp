@@ -7,6 +7,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -14,12 +15,14 @@
 
 namespace sluice::serve {
 
-// What clients call a sequence of one model: an integer or a text. 7 and "7" are two.
+// What clients call a sequence of one model: an integer or a text. 7 and "7" are two, and so are 7 of two clients that
+// the server knows by their tokens.
 struct sequence_id {
     static constexpr std::size_t most_bytes = 128;  // of a text
 
     std::string text;          // empty: the number counts
     std::uint64_t number = 0;  // where `text` is empty
+    std::uint32_t client = 0;  // access_list::client::number of whose it is; 0: of those without a token
 
     // For people. Costs a copy of the text.
     std::string words() const;
@@ -31,6 +34,10 @@ struct sequence_request {
     sequence_id id;       // whose step it is
     bool begins = false;  // from zeros; also where a sequence of this id is live
     bool ends = false;    // after this step the server keeps nothing of it
+    // How many steps of the sequence were made before this one, so that a step that is asked for twice is made once.
+    // None: it is the next one.
+    std::optional<std::uint64_t> step = {};
+    std::string client = {};  // the name of whose it is; empty: of those without a token
     // What the sequence's state counts for. Empty: for nothing.
     std::shared_ptr<request_budget> budget = {};
 };

@@ -15,6 +15,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <deque>
+#include <filesystem>
 #include <memory>
 #include <mutex>
 #include <span>
@@ -38,12 +39,14 @@ struct batch_rule;
 
 class served_model : public std::enable_shared_from_this<served_model> {
 public:
-    // Runs the model with numbers of its own to learn its times, and starts the threads. Requests are joined where the
+    // Runs the model with numbers of its own to learn its times. Requests are joined where the
     // model's rows are proven to be independent (loaded_model::rows), or where the configuration asks for batches,
     // which is a promise that they are. Throws error when it asks, and inputs and outputs cannot be joined along their
-    // first dimensions. Costs the trial runs of the model, and the threads.
+    // first dimensions. `states`: a folder for the states of its sequences, in one that is there
+    // (server_options::states); empty: they are in memory. Costs the trial runs of the model.
     static std::shared_ptr<served_model> make(std::string name, std::size_t version,
-                                              std::shared_ptr<const loaded_model> network, const model_config& config);
+                                              std::shared_ptr<const loaded_model> network, const model_config& config,
+                                              const std::filesystem::path& states = {});
     served_model(const served_model&) = delete;  // it owns threads
     served_model& operator=(const served_model&) = delete;
     ~served_model();  // close(), which blocks until all requests are answered
@@ -84,9 +87,21 @@ public:
     // (bad_request), and for one sequence too many (queue_full). Costs O(inputs), and at most the waking of a thread.
     bool submit(std::shared_ptr<infer_call> call, lent_thread* lent = nullptr);
 
+    // Gives up memory that its network keeps between runs, where no request has come for this time; once until one
+    // comes. Costs O(shapes that are kept).
+    void give_back_if_idle(std::chrono::milliseconds idle) noexcept;
+
     // Computes one batch of those that wait, on this thread. For lent_thread. Costs at most one run of the model, and
     // copies of the inputs where requests are joined.
     void run_waiting();
+
+    // When the last request came; without one, when the model was made. Costs O(1).
+    std::chrono::steady_clock::time_point last_asked() const noexcept;
+    // Takes no more requests, as after close(), where it has none now and no live sequence that would be lost.
+    // False: it has. Costs O(1).
+    bool retire();
+    // Takes requests again, after retire(). Costs O(1).
+    void stay();
 
     // Takes no more requests, and blocks until those that it has are answered. Costs the runs that are left.
     void close();
@@ -100,16 +115,20 @@ private:
     friend class sequence_step;  // when it has ended
 
     served_model(std::string name, std::size_t version, std::shared_ptr<const loaded_model> network,
-                 const model_config& config);
+                 const model_config& config, const std::filesystem::path& states);
     void require_joinable() const;
-    void start();
+    bool has_threads() noexcept;
+    void require_threads();
     void work();
+    void serve_queue(std::unique_lock<std::mutex>& lock);
     bool push(std::shared_ptr<infer_call> call, clock::time_point since, lent_thread* lent, bool is_accepted);
     bool submit_step(std::shared_ptr<infer_call> call, lent_thread* lent);
+    void queue_turn(std::shared_ptr<sequence_step> step) noexcept;
     static void begin_turn(std::shared_ptr<sequence_step> step, lent_thread* lent) noexcept;
     void end_step() noexcept;
     bool is_short(std::size_t elements) const;
     void note_room() noexcept;
+    void note_asked(clock::time_point now) noexcept;
     [[noreturn]] void refuse_full(std::size_t waiting);
     void lend_to(lent_thread& thread);
     batch_rule rule() const;
@@ -146,20 +165,25 @@ private:
     std::unique_ptr<call_queue> queue_;
     std::atomic<std::size_t> full_with_{0};           // the calls of a full queue; 0: it has room
     std::atomic<std::uint64_t> refused_unlocked_{0};  // because of it, without the lock
+    std::atomic<clock::rep> asked_{0};                // when the last request came; without the lock
     std::size_t running_ = 0;                         // requests
     std::size_t steps_ = 0;                           // of sequences, from submit() to their answers
     std::size_t idle_threads_ = 0;
     bool is_lent_ = false;  // run_waiting() will be called
     // A batch has taken long on a lent thread, though others were short: what it costs depends on its numbers.
     bool may_take_long_ = false;
+    std::deque<std::shared_ptr<sequence_step>> turns_;  // steps that have theirs, where their states are in a folder
     std::deque<std::vector<waiting_call>> moved_;  // batches for this model's threads; their calls are running ones
     bool is_closing_ = false;
+    bool is_retired_ = false;
     bool joins_ = false;
     std::string broken_;           // why the device failed
     clock::duration typical_{};    // time of a batch; 0: not known
     double typical_elements_ = 1;  // of such a batch
     model_statistics statistics_;
-    std::vector<std::thread> threads_;
+    std::vector<std::thread> threads_;  // from the first batch on that no lent thread takes
+    clock::time_point made_at_;
+    std::atomic<clock::rep> given_back_{-1};  // asked_ when the network's memory was given back
 };
 
 }  // namespace sluice::serve

@@ -48,7 +48,7 @@ struct model_statistics {
     }
 
     duration_sum success;                // requests that were answered, from the queue's entrance to the answer
-    duration_sum fail;                   // requests that were computed and failed
+    duration_sum fail;                   // requests that were computed and failed, or whose answer could not be written
     duration_sum queue;                  // the time that each waited
     duration_sum input;                  // joining the inputs of a batch, for each of its requests; so the two below
     duration_sum infer;                  // computing
@@ -61,6 +61,7 @@ struct model_statistics {
     std::uint64_t batches = 0;           // executions
     std::uint64_t on_caller_thread = 0;  // batches that ran on the thread that took the requests
     std::chrono::system_clock::time_point last{};                // when the last batch ended
+    std::chrono::steady_clock::time_point last_asked{};          // when the last request came, whatever became of it
     std::array<std::uint64_t, bounds_us.size() + 1> latency{};   // the histogram: requests by the bounds of bounds_us
     std::map<std::size_t, batch_statistics> by_rows;             // by the number of rows
     std::array<std::uint64_t, sequence_ends> ended_sequences{};  // by the value of sequence_end

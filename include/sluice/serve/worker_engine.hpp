@@ -33,7 +33,9 @@ struct worker_engine_options {
     std::size_t spares = 1;
     // Of each worker. Of `machine` the trace, the log and the list of GPUs are not taken.
     network_engine_options engine = {};
-    // A worker that works on one batch for longer is killed.
+    // A worker that works on one batch for longer is killed; the time of up to hatches - 1 other batches that it
+    // computes before one that it got earlier does not count for that one. A batch whose model has been on no worker
+    // for longer is refused.
     std::chrono::milliseconds timeout{60'000};
     // The same of a start, and of the load of a model.
     std::chrono::milliseconds load_timeout{600'000};

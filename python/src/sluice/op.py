@@ -20,7 +20,7 @@ import math
 import sys
 import typing
 
-from ._sluice import _Builder
+from ._sluice import _Builder, _Constant
 
 if typing.TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -181,8 +181,7 @@ def upload(data: typing.Any, dtype: typing.Any = None) -> Operation:
 
 def constant(data: typing.Any, dtype: typing.Any = None) -> Operation:
     """Numbers that belong to the pipeline, in the host's memory: weights. They are copied when it is made."""
-    array = _array_of(data, dtype)
-    return _make("constant", array=array, dtype=_dtype_of(array), shape=tuple(array.shape))
+    return _of_type(dtype, lambda known: _array_of(data, known))
 
 
 def input(shape: Sequence[int | str], dtype: str = "float32") -> Operation:  # noqa: A001
@@ -193,7 +192,7 @@ def input(shape: Sequence[int | str], dtype: str = "float32") -> Operation:  # n
 def full(shape: Sequence[int], value: float, dtype: typing.Any = "float32") -> Operation:
     """A tensor in which each element is the value."""
     numpy = _numpy()
-    return constant(numpy.full(tuple(shape), value, dtype))
+    return _of_type(dtype, lambda known: numpy.full(tuple(shape), value, known))
 
 
 def zeros(shape: Sequence[int], dtype: typing.Any = "float32") -> Operation:
@@ -207,7 +206,8 @@ def ones(shape: Sequence[int], dtype: typing.Any = "float32") -> Operation:
 def arange(first: float, last: float | None = None, step: float = 1, dtype: typing.Any = "float32") -> Operation:
     """first, first + step, ...; last is not among them. With one number: from 0 up to it."""
     numpy = _numpy()
-    return constant(numpy.arange(*((0, first) if last is None else (first, last)), step).astype(dtype))
+    numbers = numpy.arange(*((0, first) if last is None else (first, last)), step)
+    return _of_type(dtype, lambda known: numbers.astype(known))
 
 
 # --- operations ------------------------------------------------------------------------------------------------
@@ -310,8 +310,9 @@ def remainder(a: _Operand, b: _Operand) -> Operation:
 
 def power(a: _Operand, b: _Operand) -> Operation:
     first, second = _pair(a, b)
-    is_negative = second._op == "constant" and bool((_numpy().asarray(second._array) < 0).any())
-    if not _has_fractions(first) and (_has_fractions(second) or is_negative):
+    has_fractions = _has_fractions(second)
+    is_negative = not has_fractions and second._op == "constant" and bool((_numpy().asarray(second._array) < 0).any())
+    if not _has_fractions(first) and (has_fractions or is_negative):
         exponent = "a negative number" if is_negative else second.dtype
         raise TypeError(f"{first.dtype} ** {exponent} has fractions, which integers cannot hold: op.cast(x, "
                         '"float32") makes them floats')
@@ -457,6 +458,8 @@ def compile(f: Callable[..., Operation | Zipped], /, *inputs: Operation | Sequen
     """
     code = getattr(f, "__code__", None)
     names = code.co_varnames[: code.co_argcount] if code is not None else ()
+    if getattr(f, "__self__", None) is not None:  # a bound method: its first argument is given
+        names = names[1:]
     arguments = []
     for place, each in enumerate(inputs):
         of = each if isinstance(each, Operation) else input(each)
@@ -536,7 +539,7 @@ def _infer(name: str, inputs: tuple[Operation | None, ...],
     if builtins.all(each is None or _is_known(each) for each in inputs):
         alone: dict[int, Operation] = {}
         for place, each in enumerate(inputs):
-            if each is not None and not (each._op == "constant" and each._array.size <= _FEW):
+            if each is not None and not _is_few_numbers(each):
                 alone.setdefault(id(each), _make("input", name=f"x{place}", dtype=each.dtype, shape=each.shape))
         made._inputs = tuple(None if each is None else alone.get(id(each), each) for each in inputs)
     text = _Written((), is_trial=True).describe(made)  # of all operations before, where a length depends on others
@@ -550,6 +553,11 @@ def _infer(name: str, inputs: tuple[Operation | None, ...],
 
 def _is_known(of: Operation) -> bool:
     return of.dtype is not None and of.shape is not None and None not in of.shape
+
+
+def _is_few_numbers(of: Operation) -> bool:
+    # Of arrays of other libraries the shape says it: PyTorch's have a method named size.
+    return of._op == "constant" and math.prod(typing.cast("tuple[int, ...]", of.shape)) <= _FEW
 
 
 def _checked(made: typing.Any) -> Operation | Zipped:
@@ -599,7 +607,16 @@ def _number(of: float, dtype: str) -> Operation:
         if not limits.min <= of <= limits.max:
             refuse(f"the type has numbers from {limits.min} to {limits.max}")
         of = int(of)
-    return constant(of, dtype)
+    return _of_type(dtype, lambda known: numpy.asarray(of, known))
+
+
+def _of_type(dtype: typing.Any, make: Callable[[typing.Any], typing.Any]) -> Operation:
+    """A constant with a copy of the array that make(type) gives. NumPy has no bfloat16: that is cast from float32."""
+    if isinstance(dtype, str) and dtype == "bfloat16":
+        return cast(_of_type("float32", make), dtype)
+    array = make(dtype)
+    kind = _dtype_of(array)
+    return _make("constant", array=_Constant(array), dtype=kind, shape=tuple(array.shape))
 
 
 def _has_fractions(of: Operation) -> bool:

@@ -3,6 +3,8 @@
 
 #include <cuda_runtime_api.h>
 
+#include "cuda/api/gpu_context.hpp"
+
 namespace sluice::cuda::api {
 namespace {
 
@@ -12,6 +14,10 @@ public:
     std::string message(int code) const override {
         const auto error = static_cast<cudaError_t>(code);
         return std::string(cudaGetErrorName(error)) + ", " + cudaGetErrorString(error);
+    }
+    std::error_condition default_error_condition(int code) const noexcept override {
+        if (!is_fatal(code)) return {code, *this};
+        return {static_cast<int>(errc::device_failed), sluice_category()};
     }
 };
 
@@ -52,7 +58,13 @@ bool is_fatal(int code) noexcept {
 
 void fail(int code, std::string_view call, const error_context& context) {
     std::string text(call);
-    throw device_error({code, category()}, text.append(" failed"), context);
+    error_context with = context;
+    std::string device;  // the context has a view of it
+    if (with.device.empty() && device_scope::innermost() != nullptr) {
+        device = "cuda:" + std::to_string(device_scope::innermost()->ordinal());
+        with.device = device;
+    }
+    throw device_error({code, category()}, text.append(" failed"), with);
 }
 
 }  // namespace sluice::cuda::api

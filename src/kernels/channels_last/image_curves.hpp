@@ -19,14 +19,23 @@ template <image_curve_kind Kind>
         sigmoid(scaled, made);
     } else if constexpr (Kind == image_curve_kind::tanh) {
         hyperbolic_tangent(x, made);
+    } else if constexpr (Kind == image_curve_kind::gelu) {
+        gelu_lane(x, made);
     } else if constexpr (Kind == image_curve_kind::leaky) {
         made = x < none ? x * in.curve.slope : x;
+    } else if constexpr (Kind == image_curve_kind::same) {
+        made = x;
     } else {
         add_product(made, in.curve.slope, x);
         made = made < none ? none : made;  // NaN stays
         made = made > one ? one : made;
     }
     if (in.curve.times_input) made *= x;
+    if (in.curve.is_scaled) {
+        number_lane scaled = none + in.curve.addend;
+        add_product(scaled, in.curve.factor, made);
+        made = scaled;
+    }
     if (in.has_bounds) {
         const number_lane least = none + in.least, most = none + in.most;
         made = made < least ? least : made;
@@ -66,6 +75,8 @@ void curve_row(const curved_row& in) {
         case image_curve_kind::hard_sigmoid: return curve_pixels<image_curve_kind::hard_sigmoid>(in);
         case image_curve_kind::tanh: return curve_pixels<image_curve_kind::tanh>(in);
         case image_curve_kind::leaky: return curve_pixels<image_curve_kind::leaky>(in);
+        case image_curve_kind::gelu: return curve_pixels<image_curve_kind::gelu>(in);
+        case image_curve_kind::same: return curve_pixels<image_curve_kind::same>(in);
     }
 }
 

@@ -41,7 +41,7 @@ struct convolved_row {
     element_end end;
 };
 
-// Pixels of one row. A pixel's window begins at column `at * stride - before` of the rows from x on.
+// Pixels of one row, from `first` on. A pixel's window begins at column `at * stride - before` of the rows from x on.
 struct pooled_row {
     const float* x;  // the first row of the window that exists, its first pixel
     std::size_t x_pixel, width;
@@ -50,8 +50,8 @@ struct pooled_row {
     std::size_t columns, stride, dilation, before, after;
     std::size_t counted_rows;  // average: rows that count
     bool counts_padding;
-    float* out;
-    std::size_t pixels, out_step, channels;
+    float* out;  // of the first one
+    std::size_t first, pixels, out_step, channels;
     element_end end;
 };
 
@@ -93,6 +93,14 @@ struct shuffled_row {
     std::size_t out_step, channels, groups;
 };
 
+// Planes that become pixels, or pixels that become planes: rows of `columns` floats.
+struct transposed_rows {
+    const float* from;
+    std::size_t rows, columns, from_step;
+    float* to;
+    std::size_t to_step;
+};
+
 struct image_loops {
     void (*convolve[most_panel_lanes])(const convolved_row&);  // by the panel's vectors
     void (*convolve_channels)(const convolved_row&);
@@ -104,6 +112,7 @@ struct image_loops {
     void (*shuffle)(const shuffled_row&);
     // Three planes become pixels of three channels, one after the other.
     void (*join_three)(const float* from, std::size_t plane, std::size_t pixels, float* to);
+    void (*transpose)(const transposed_rows&);
 };
 extern const image_loops image_loops_baseline, image_loops_avx2, image_loops_avx512;
 

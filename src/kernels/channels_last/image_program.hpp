@@ -68,12 +68,17 @@ enum class image_curve_kind : std::uint32_t {
     sigmoid,       // 1 / (1 + exp(-slope * x))
     hard_sigmoid,  // slope * x + offset, within 0 and 1
     tanh,
-    leaky  // x, below 0 times the slope
+    leaky,  // x, below 0 times the slope
+    gelu,   // 0.5 x (1 + erf(x / sqrt(2)))
+    same    // x; only on a CPU
 };
 struct image_curve {
     image_curve_kind kind = image_curve_kind::none;
     bool times_input = false;  // the result times x: of a sigmoid SiLU, of hard_sigmoid hard-swish
     float slope = 1, offset = 0;
+    // What becomes of the result: times the factor, plus the addend. Only on a CPU.
+    bool is_scaled = false;
+    float factor = 1, addend = 0;
 
     explicit operator bool() const noexcept { return kind != image_curve_kind::none; }
     friend bool operator==(const image_curve&, const image_curve&) = default;

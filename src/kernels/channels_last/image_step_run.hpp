@@ -21,6 +21,9 @@ using sluice::detail::range_of_part;
 inline constexpr std::size_t least_image_work = 500'000, work_of_image_element = 16;
 // The rows that are read and written for one panel after the other stay in the second cache.
 inline constexpr std::size_t floats_of_image_block = std::size_t{96} << 10;
+// One row is divided into parts of neighbouring pixels. Networks of short rows are a chain of small commands: there
+// helping with less costs more of the processors' time than it saves.
+inline constexpr std::size_t pixels_of_piece = 28, least_row_work = 4 * least_image_work;
 // Multiplications of one output of a convolution.
 inline std::size_t products_of_filter(const image_step& step) {
     return step.window.size.height * step.window.size.width * (step.in.channels / step.groups);
@@ -42,7 +45,8 @@ inline part_range rows_for(const image_step& pooling, const part_range& rows) {
             exists((rows.last - 1) * window.stride.height + (window.size.height - 1) * window.dilation.height + 1)};
 }
 
-// Whether the parts of a convolution are filters: where it has more weights than inputs. Else they are rows.
+// Whether the parts of a convolution are filters: where it has more weights than inputs. Else they are rows, or pixels
+// of the only row.
 inline bool is_by_filters(const image_step& convolution) {
     return convolution.in.elements() < products_of_filter(convolution) * convolution.out.channels;
 }
@@ -54,7 +58,8 @@ public:
           step_(step),
           loops_(loops),
           read_{0, call.scratch + step.from.first},
-          written_{0, call.scratch + step.to.first} {}
+          written_{0, call.scratch + step.to.first},
+          pixels_{0, step.out.width} {}
 
     // Into how many parts the step is divided.
     std::size_t parts() const {
@@ -104,10 +109,20 @@ private:
     float* read_at(std::size_t row) const { return read_.begin + (row - read_.row) * step_.from.row; }
     float* written_at(std::size_t row) const { return written_.begin + (row - written_.row) * step_.to.row; }
     float* also_at(std::size_t row) const { return call_.scratch + step_.also.first + row * step_.also.row; }
+    std::size_t pixels() const { return pixels_.last - pixels_.first; }
+    // The first pixel of the part.
+    const float* reads_at(std::size_t row) const { return read_at(row) + pixels_.first * step_.from.pixel; }
+    float* writes_at(std::size_t row) const { return written_at(row) + pixels_.first * step_.to.pixel; }
+    float* adds_at(std::size_t row) const { return also_at(row) + pixels_.first * step_.also.pixel; }
+    image_step_run with_pixels(const part_range& some) const {
+        image_step_run made = *this;
+        made.pixels_ = some;
+        return made;
+    }
     // Of the image in the outside tensor.
     float* outside() const { return call_.outside[step_.outside] + call_.first_image * step_.out.elements(); }
     element_end end_at(std::size_t row) const {
-        return {.addend = step_.has_also ? also_at(row) : nullptr,
+        return {.addend = step_.has_also ? adds_at(row) : nullptr,
                 .addend_step = step_.also.pixel,
                 .has_bounds = step_.has_bounds && !step_.curve,
                 .least = step_.least,
@@ -116,8 +131,8 @@ private:
     // Some channels of a row that has just been written.
     void curve(std::size_t row, std::size_t first_channel, std::size_t channels) const {
         if (!step_.curve) return;
-        loops_.curve({.x = written_at(row) + first_channel,
-                      .pixels = step_.out.width,
+        loops_.curve({.x = writes_at(row) + first_channel,
+                      .pixels = pixels(),
                       .step = step_.to.pixel,
                       .channels = channels,
                       .curve = step_.curve,
@@ -132,30 +147,42 @@ private:
         for (std::size_t i = 0; i < pixels; ++i, pixel += step_.to.pixel)
             std::fill_n(pixel + first_channel, channels, 0.0f);
     }
-    // The border on both sides of a row; above the first one and below the last one too.
+    // The border on both sides of a row; above the first one and below the last one too. Of some pixels the border that
+    // they are next to.
     void clear_around(std::size_t row, std::size_t first_channel, std::size_t channels) const {
         const image_border& border = step_.border;
         const std::size_t width = step_.out.width, wide = border.left + width + border.right;
         float* const begin = written_at(row);
         float* const left = begin - border.left * step_.to.pixel;
+        if (pixels_.last == width) clear(begin + width * step_.to.pixel, border.right, first_channel, channels);
+        if (pixels_.first != 0) return;
         clear(left, border.left, first_channel, channels);
-        clear(begin + width * step_.to.pixel, border.right, first_channel, channels);
         for (std::size_t i = 1; row == 0 && i <= border.top; ++i)
             clear(left - i * step_.to.row, wide, first_channel, channels);
         for (std::size_t i = 1; row + 1 == step_.out.height && i <= border.bottom; ++i)
             clear(left + i * step_.to.row, wide, first_channel, channels);
     }
 
-    // --- steps whose parts are rows ---
+    // --- steps whose parts are rows, or pixels of one row ---
 
     std::size_t row_parts() const {
         const bool has_window = step_.what == image_work::convolve_channels || step_.what == image_work::maximum ||
                                 step_.what == image_work::average;
         const std::size_t of_element = has_window ? step_.window.size.height * step_.window.size.width : 1;
-        return parts_for(step_.out.elements() * (of_element + work_of_image_element), least_image_work,
-                         step_.out.height);
+        return parts_for(step_.out.elements() * (of_element + work_of_image_element), least_work(), pieces());
     }
-    void by_rows(std::size_t part, std::size_t parts) const { do_rows(range_of_part(step_.out.height, parts, part)); }
+    bool is_one_row() const { return step_.out.height == 1; }
+    // Of a part.
+    std::size_t least_work() const { return is_one_row() ? least_row_work : least_image_work; }
+    // Of which a part has some.
+    std::size_t pieces() const {
+        return is_one_row() ? (step_.out.width + pixels_of_piece - 1) / pixels_of_piece : step_.out.height;
+    }
+    void by_rows(std::size_t part, std::size_t parts) const {
+        if (!is_one_row()) return do_rows(range_of_part(step_.out.height, parts, part));
+        const part_range some = range_of_part(step_.out.width, parts, part, pixels_of_piece);
+        if (some.first < some.last) with_pixels(some).do_rows({0, 1});
+    }
     void do_rows(const part_range& rows) const {
         for (std::size_t row = rows.first; row < rows.last; ++row) {
             run_row(row);
@@ -184,11 +211,10 @@ private:
 
     void enter(std::size_t row) const {
         const std::size_t channels = step_.out.channels, width = step_.out.width, plane = step_.out.height * width;
-        const float* const from = outside() + row * width;
-        float* const to = written_at(row);
-        if (channels == 3 && step_.to.pixel == 3) return loops_.join_three(from, plane, width, to);
-        for (std::size_t c = 0; c < channels; ++c)
-            for (std::size_t x = 0; x < width; ++x) to[x * step_.to.pixel + c] = from[c * plane + x];
+        const float* const from = outside() + row * width + pixels_.first;
+        float* const to = writes_at(row);
+        if (channels == 3 && step_.to.pixel == 3) return loops_.join_three(from, plane, pixels(), to);
+        loops_.transpose({from, channels, pixels(), plane, to, step_.to.pixel});
     }
 
     window_runs runs_of_window(std::size_t channels) const {
@@ -208,7 +234,8 @@ private:
         const image_window& window = step_.window;
         const float* const origin = call_.scratch + step_.from.first - window.before.height * step_.from.row -
                                     window.before.width * step_.from.pixel;
-        return origin + row * window.stride.height * step_.from.row;
+        return origin + row * window.stride.height * step_.from.row +
+               pixels_.first * window.stride.width * step_.from.pixel;
     }
 
     convolved_row channels_at(std::size_t row) const {
@@ -217,12 +244,12 @@ private:
         window_runs runs = runs_of_window(0);
         runs.columns = step_.window.size.width;
         return {.x = window_at(row),
-                .pixels = step_.out.width,
+                .pixels = pixels(),
                 .x_step = step_.window.stride.width * step_.from.pixel,
                 .runs = runs,
                 .weights = weights,
                 .bias = weights + runs.rows * runs.columns * columns,
-                .out = written_at(row),
+                .out = writes_at(row),
                 .out_step = step_.to.pixel,
                 .filters = step_.out.channels,
                 .end = end_at(row)};
@@ -252,43 +279,44 @@ private:
                 .after = window.after.width,
                 .counted_rows = counted,
                 .counts_padding = step_.counts_padding,
-                .out = written_at(row),
-                .pixels = step_.out.width,
+                .out = writes_at(row),
+                .first = pixels_.first,
+                .pixels = pixels(),
                 .out_step = step_.to.pixel,
                 .channels = step_.out.channels,
                 .end = end_at(row)};
     }
 
     scaled_row scaled_at(std::size_t row, const float* factors) const {
-        return {.x = read_at(row),
-                .pixels = step_.out.width,
+        return {.x = reads_at(row),
+                .pixels = pixels(),
                 .x_step = step_.from.pixel,
                 .factors = factors,
-                .out = written_at(row),
+                .out = writes_at(row),
                 .out_step = step_.to.pixel,
                 .channels = step_.out.channels,
                 .end = end_at(row)};
     }
 
     combined_row combined_at(std::size_t row) const {
-        return {.x = read_at(row),
-                .y = also_at(row),
+        return {.x = reads_at(row),
+                .y = adds_at(row),
                 .multiplies = step_.what == image_work::multiply,
                 .y_is_channel = step_.also_spread == image_spread::channels,
-                .pixels = step_.out.width,
+                .pixels = pixels(),
                 .x_step = step_.from.pixel,
                 .y_step = step_.also.pixel,
-                .out = written_at(row),
+                .out = writes_at(row),
                 .out_step = step_.to.pixel,
                 .channels = step_.out.channels,
                 .end = end_at(row)};
     }
 
     shuffled_row shuffled_at(std::size_t row) const {
-        return {.x = read_at(row),
-                .pixels = step_.out.width,
+        return {.x = reads_at(row),
+                .pixels = pixels(),
                 .x_step = step_.from.pixel,
-                .out = written_at(row),
+                .out = writes_at(row),
                 .out_step = step_.to.pixel,
                 .channels = step_.out.channels,
                 .groups = step_.groups};
@@ -304,11 +332,9 @@ private:
         const std::size_t height = step_.out.height, width = step_.out.width;
         const part_range range = range_of_part(step_.out.channels, parts, part, image_lane);
         for (std::size_t row = 0; row < height; ++row) {
-            const float* const from = read_at(row);
-            for (std::size_t c = range.first; c < range.last; ++c) {
-                float* const to = outside() + (c * height + row) * width;
-                for (std::size_t x = 0; x < width; ++x) to[x] = from[x * step_.from.pixel + c];
-            }
+            float* const to = outside() + (range.first * height + row) * width;
+            loops_.transpose(
+                {read_at(row) + range.first, width, range.last - range.first, step_.from.pixel, to, height * width});
         }
     }
 
@@ -349,27 +375,36 @@ private:
     }
 
     std::size_t convolve_parts() const {
-        return parts_for(step_.out.elements() * products_of_filter(step_), least_image_work,
-                         has_parts_of_filters() ? count_panels() : step_.out.height);
+        return parts_for(step_.out.elements() * products_of_filter(step_), least_work(),
+                         is_by_filters(step_) ? count_panels() : pieces());
     }
-    // One row is not divided.
-    bool has_parts_of_filters() const { return is_by_filters(step_) || step_.out.height == 1; }
     void convolve(std::size_t part, std::size_t parts) const {
         const std::size_t rows = step_.out.height, panels = count_panels();
-        if (has_parts_of_filters()) {
+        if (is_by_filters(step_)) {
             convolve_block({0, rows}, range_of_part(panels, parts, part));
+        } else if (is_one_row()) {
+            convolve_pixels(range_of_part(step_.out.width, parts, part, pixels_of_piece));
         } else {
             convolve_rows(range_of_part(rows, parts, part), {0, panels});
         }
     }
 
-    // Blocks of rows that stay in the cache while one panel after the other reads them.
+    // Blocks of rows, or of pixels, that stay in the cache while one panel after the other reads them.
+    std::size_t block_of(std::size_t pixels) const {
+        const std::size_t floats =
+            pixels * (step_.in.channels * step_.window.stride.height * step_.window.stride.width +
+                      step_.out.channels * (step_.has_also ? 2 : 1));
+        return std::max<std::size_t>(1, floats_of_image_block / std::max<std::size_t>(floats, 1));
+    }
     void convolve_rows(const part_range& rows, const part_range& panels) const {
-        const std::size_t of_row = step_.in.width * step_.in.channels * step_.window.stride.height +
-                                   step_.out.width * step_.out.channels * (step_.has_also ? 2 : 1);
-        const std::size_t block = std::max<std::size_t>(1, floats_of_image_block / std::max<std::size_t>(of_row, 1));
+        const std::size_t block = block_of(step_.out.width);
         for (std::size_t first = rows.first; first < rows.last; first += block)
             convolve_block({first, std::min(first + block, rows.last)}, panels);
+    }
+    void convolve_pixels(const part_range& pixels) const {
+        const std::size_t block = block_of(pixels_of_piece) * pixels_of_piece;
+        for (std::size_t first = pixels.first; first < pixels.last; first += block)
+            with_pixels({first, std::min(first + block, pixels.last)}).convolve_block({0, 1}, {0, count_panels()});
     }
 
     void convolve_block(const part_range& rows, const part_range& panels) const {
@@ -381,12 +416,12 @@ private:
                 element_end end = end_at(row);
                 if (end.addend != nullptr) end.addend += first;
                 loops_.convolve[by.lanes - 1]({.x = window_at(row) + by.group * channels,
-                                               .pixels = step_.out.width,
+                                               .pixels = pixels(),
                                                .x_step = step_.window.stride.width * step_.from.pixel,
                                                .runs = runs,
                                                .weights = by.weights,
                                                .bias = by.bias,
-                                               .out = written_at(row) + first,
+                                               .out = writes_at(row) + first,
                                                .out_step = step_.to.pixel,
                                                .filters = by.filters,
                                                .end = end});
@@ -400,6 +435,7 @@ private:
     const image_step& step_;
     const image_loops& loops_;
     value_rows read_, written_;
+    part_range pixels_;  // of a row: all, or, where there is one row, those of a part
 };
 
 }  // namespace sluice::kernels

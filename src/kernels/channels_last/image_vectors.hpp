@@ -8,6 +8,7 @@
 #pragma once
 
 #include <cstddef>
+#include <utility>
 
 #ifdef __AVX512F__
 #include <immintrin.h>
@@ -161,20 +162,38 @@ void convolve_row(const convolved_row& in) {
 
 // --- convolve_channels -------------------------------------------------------------------------------------------
 
-template <int Pixels>
+// `Pixels` neighbours by the filters of one vector of channels: of all of its channels, or of some. With `Columns`, a
+// window has that many, and its next column is the next pixel's first: each is read once for all of these. The order of
+// an element's sum is the same.
+template <int Pixels, bool AreAll, int Columns>
 [[gnu::always_inline]] inline void channel_tile(const convolved_row& in, std::size_t first, std::size_t channel) {
-    const std::size_t left = in.filters - channel, all = (in.filters + 15) / 16 * 16;
-    const float* row = in.x + first * in.x_step + channel;
+    const std::size_t left = AreAll ? image_lane : in.filters - channel, all = (in.filters + 15) / 16 * 16;
+    const std::size_t step = in.x_step, rows = in.runs.rows, columns = in.runs.columns;
+    const float* row = in.x + first * step + channel;
     const float* weights = in.weights + channel;
     lane sum[Pixels];
-    for (int p = 0; p < Pixels; ++p) sum[p] = *reinterpret_cast<const loose_lane*>(in.bias + channel);
-    for (std::size_t r = 0; r < in.runs.rows; ++r, row += in.runs.row_step) {
+    const lane start = *reinterpret_cast<const loose_lane*>(in.bias + channel);
+    for (int p = 0; p < Pixels; ++p) sum[p] = start;
+    for (std::size_t r = 0; r < rows; ++r, row += in.runs.row_step) {
         const float* x = row;
-        for (std::size_t c = 0; c < in.runs.columns; ++c, x += in.runs.column_step, weights += all) {
+        if constexpr (Columns != 0) {
+            lane w[Columns];
+            for (int c = 0; c < Columns; ++c, weights += all) w[c] = *reinterpret_cast<const loose_lane*>(weights);
+#pragma GCC unroll 16
+            for (int i = 0; i < Pixels + Columns - 1; ++i, x += step) {
+                const lane each = *reinterpret_cast<const loose_lane*>(x);
+#pragma GCC unroll 16
+                for (int c = 0; c < Columns; ++c)
+                    if (i - c >= 0 && i - c < Pixels) add_product(sum[i - c], each, w[c]);
+            }
+            continue;
+        }
+        for (std::size_t c = 0; c < columns; ++c, x += in.runs.column_step, weights += all) {
             const lane w = *reinterpret_cast<const loose_lane*>(weights);
+#pragma GCC unroll 16
             for (int p = 0; p < Pixels; ++p) {
                 lane each;
-                load(x + p * in.x_step, left, each);
+                load(x + p * step, left, each);
                 add_product(sum[p], each, w);
             }
         }
@@ -187,13 +206,36 @@ template <int Pixels>
     }
 }
 
+template <int Pixels, int Columns>
+[[gnu::noinline]] void channel_tiles(const convolved_row& in, std::size_t first) {
+    for (std::size_t c = 0; c < in.filters; c = next_channels(c, in.filters))
+        channel_tile<Pixels, true, Columns>(in, first, c);
+}
+template <int Pixels>
+[[gnu::noinline]] void channel_tiles(const convolved_row& in, std::size_t first) {
+    if (in.filters < image_lane) return channel_tile<Pixels, false, 0>(in, first, 0);
+    if (in.x_step != in.runs.column_step) return channel_tiles<Pixels, 0>(in, first);
+    switch (in.runs.columns) {
+        case 3: return channel_tiles<Pixels, 3>(in, first);
+        case 5: return channel_tiles<Pixels, 5>(in, first);
+        default: return channel_tiles<Pixels, 0>(in, first);
+    }
+}
+template <int Pixels>
+void channel_pixels(const convolved_row& in, std::size_t first, std::size_t pixels) {
+    if (pixels == Pixels) return channel_tiles<Pixels>(in, first);
+    if constexpr (Pixels > 1) channel_pixels<Pixels - 1>(in, first, pixels);
+}
+
+// Tiles of about equal width.
 void convolve_channels(const convolved_row& in) {
-    std::size_t p = 0;
-    for (; p + SLUICE_CHANNEL_PIXELS <= in.pixels; p += SLUICE_CHANNEL_PIXELS)
-        for (std::size_t c = 0; c < in.filters; c = next_channels(c, in.filters))
-            channel_tile<SLUICE_CHANNEL_PIXELS>(in, p, c);
-    for (; p < in.pixels; ++p)
-        for (std::size_t c = 0; c < in.filters; c = next_channels(c, in.filters)) channel_tile<1>(in, p, c);
+    constexpr std::size_t most = SLUICE_CHANNEL_PIXELS;
+    const std::size_t tiles = (in.pixels + most - 1) / most;
+    for (std::size_t tile = 0, first = 0; tile < tiles; ++tile) {
+        const std::size_t pixels = (in.pixels - first + tiles - tile - 1) / (tiles - tile);
+        channel_pixels<SLUICE_CHANNEL_PIXELS>(in, first, pixels);
+        first += pixels;
+    }
 }
 
 // --- windows -----------------------------------------------------------------------------------------------------
@@ -257,11 +299,12 @@ template <bool IsMaximum, std::size_t Lanes>
 template <bool IsMaximum>
 void pool_row(const pooled_row& in) {
     for (std::size_t pixel = 0; pixel < in.pixels; ++pixel) {
-        const window_columns columns = columns_of(in, pixel);
+        const std::size_t at = in.first + pixel;
+        const window_columns columns = columns_of(in, at);
         const std::size_t existing = in.rows * (columns.last - columns.first);
         const std::size_t counted = in.counts_padding ? in.counted_rows * columns.counted : existing;
         const float* const begin =
-            existing == 0 ? in.x : in.x + (pixel * in.stride + columns.first * in.dilation - in.before) * in.x_pixel;
+            existing == 0 ? in.x : in.x + (at * in.stride + columns.first * in.dilation - in.before) * in.x_pixel;
         // Several vectors at once: then the processor does not wait for one comparison after the other.
         constexpr std::size_t together = 4;
         std::size_t channel = 0;
@@ -294,6 +337,44 @@ void join_three(const float* from, std::size_t plane, std::size_t pixels, float*
     }
     for (; x < pixels; ++x, to += 3)
         for (std::size_t i = 0; i < 3; ++i) to[i] = from[i * plane + x];
+}
+
+// --- planes and pixels ---
+
+template <std::size_t Step, std::size_t... At>
+[[gnu::always_inline]] inline void exchange(lane& a, lane& b, std::index_sequence<At...>) {
+    const lane first = __builtin_shufflevector(a, b, ((At & Step) != 0 ? image_lane + At - Step : At)...);
+    b = __builtin_shufflevector(a, b, ((At & Step) != 0 ? image_lane + At : At + Step)...);
+    a = first;
+}
+template <std::size_t Step>
+[[gnu::always_inline]] inline void exchange_rows(lane (&rows)[image_lane]) {
+    for (std::size_t i = 0; i < image_lane; ++i)
+        if ((i & Step) == 0) exchange<Step>(rows[i], rows[i + Step], std::make_index_sequence<image_lane>());
+}
+
+// Rows become columns: to[j * to_step + i] = from[i * from_step + j].
+void transpose(const transposed_rows& of) {
+    const std::size_t rows = of.rows, columns = of.columns, from_step = of.from_step, to_step = of.to_step;
+    const std::size_t whole_rows = rows / image_lane * image_lane, whole_columns = columns / image_lane * image_lane;
+    for (std::size_t j = 0; j < whole_columns; j += image_lane) {
+        for (std::size_t i = 0; i < whole_rows; i += image_lane) {
+            const float* const from = of.from + i * from_step + j;
+            float* const to = of.to + j * to_step + i;
+            lane block[image_lane];
+            for (std::size_t k = 0; k < image_lane; ++k)
+                block[k] = *reinterpret_cast<const loose_lane*>(from + k * from_step);
+            exchange_rows<8>(block);
+            exchange_rows<4>(block);
+            exchange_rows<2>(block);
+            exchange_rows<1>(block);
+            for (std::size_t k = 0; k < image_lane; ++k) *reinterpret_cast<loose_lane*>(to + k * to_step) = block[k];
+        }
+        for (std::size_t i = whole_rows; i < rows; ++i)
+            for (std::size_t k = j; k < j + image_lane; ++k) of.to[k * to_step + i] = of.from[i * from_step + k];
+    }
+    for (std::size_t i = 0; i < rows; ++i)
+        for (std::size_t j = whole_columns; j < columns; ++j) of.to[j * to_step + i] = of.from[i * from_step + j];
 }
 
 // --- scale -------------------------------------------------------------------------------------------------------
@@ -386,7 +467,8 @@ constexpr image_loops loops_of_this_unit = {{&convolve_row<1>, &convolve_row<2>,
                                             &combine_row,
                                             &curve_row,
                                             &shuffle_row,
-                                            &join_three};
+                                            &join_three,
+                                            &transpose};
 
 }  // namespace
 }  // namespace sluice::kernels

@@ -291,7 +291,7 @@ void convolve(const convolution_call& call, std::size_t all_filters, std::span<s
     const convolution_form& form = call.form;
     const error_context context{"convolution", "cpu"};
     mine.run({form, call.bias != nullptr, all_filters}, context, scratch, call.x, call.filter, call.bias, call.out);
-    activate_on_cpu({call.out, form.images * form.filters * form.positions()}, call.after, context);
+    activate_on_cpu({call.out, form.images * form.filters * form.positions()}, call.after);
 }
 
 }  // namespace

@@ -9,14 +9,12 @@
 #include <cstddef>
 #include <span>
 
-#include "sluice/base/error.hpp"
 #include "sluice/kernels/activated.hpp"
 
 namespace sluice::kernels {
 
-// x = after(x), in place, as activation.hpp says; `none` and softmax change nothing. Throws device_error when the
-// library refuses.
-void activate_on_cpu(std::span<float> x, activation after, const error_context& context);
+// x = after(x), in place, as activation.hpp says; `none` and softmax change nothing.
+void activate_on_cpu(std::span<float> x, activation after) noexcept;
 
 // The same for ReLU.
 inline void rectify_on_cpu(std::span<float> x) {

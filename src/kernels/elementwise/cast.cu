@@ -4,6 +4,7 @@
 
 #include <array>
 
+#include "base/before_rounding.hpp"
 #include "sluice/kernels/whole_tensor.hpp"
 
 namespace sluice {
@@ -19,8 +20,10 @@ struct cast_element {
             if (value >= 0x1p31f) return 0x7fff'ffff;
             if (value < -0x1p31f) return -0x7fff'ffff - 1;
             return static_cast<int>(value);
-        } else {
+        } else if constexpr (std::same_as<To, float> || !std::same_as<From, int>) {
             return To(static_cast<float>(x));
+        } else {
+            return To(detail::before_rounding(x));
         }
     }
 };

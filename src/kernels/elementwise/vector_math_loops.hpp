@@ -153,6 +153,13 @@ void over(const float* x, float* y, std::size_t count) noexcept {
     for (std::size_t k = 0; k < count - i; ++k) y[i + k] = made[k];
 }
 
+// 0.5 x (1 + erf(x / sqrt(2))), as activated<activation::gelu>.
+[[gnu::always_inline]] inline void gelu_lane(const number_lane& x, number_lane& to) {
+    const number_lane scaled = x * 0.70710678118654752f;
+    number_lane part;
+    error_function(scaled, part);
+    to = 0.5f * x * (1.0f + part);
+}
 [[gnu::always_inline]] inline void exponential_lane(const number_lane& x, number_lane& to) { exponential(x, to); }
 [[gnu::always_inline]] inline void sigmoid_lane(const number_lane& x, number_lane& to) { sigmoid(x, to); }
 [[gnu::always_inline]] inline void tangent_lane(const number_lane& x, number_lane& to) { hyperbolic_tangent(x, to); }
@@ -163,6 +170,7 @@ void over(const float* x, float* y, std::size_t count) noexcept {
 // Of f64 numbers, half as many at a time: what is off by less than 1e-9 there is the nearest f32 number, or next to it.
 constexpr std::size_t wide_numbers = lane_bytes / sizeof(double);
 using wide_lane __attribute__((vector_size(lane_bytes))) = double;
+using loose_wide_lane __attribute__((vector_size(lane_bytes), aligned(8))) = double;
 using wide_bits __attribute__((vector_size(lane_bytes))) = long long;
 using half_lane __attribute__((vector_size(lane_bytes / 2))) = float;
 using loose_half_lane __attribute__((vector_size(lane_bytes / 2), aligned(4))) = float;
@@ -242,22 +250,48 @@ template <std::size_t Count>
     add_wide(to, whole, wide_lane{} + ln2);
 }
 
-// exp(x), as exponential() above, off by 7e-12; beyond 700 it is that of 700, which no f32 number is.
-[[gnu::always_inline]] inline void wide_exponential(const wide_lane& x, wide_lane& to) {
+// exp(x) is made * 2^n, off by 7e-12, for |x| <= 1400.
+[[gnu::always_inline]] inline void exponential_parts(const wide_lane& x, wide_lane& made, wide_bits& n) {
     constexpr double p[] = {1.0,       1.0,       1.0 / 2,     1.0 / 6,      1.0 / 24,
                             1.0 / 120, 1.0 / 720, 1.0 / 5'040, 1.0 / 40'320, 1.0 / 362'880};
-    const wide_lane most = wide_lane{} + 700.0, least = wide_lane{} - 700.0;
-    wide_lane limited = x > most ? most : x;  // NaN stays
-    limited = limited < least ? least : limited;
     wide_lane shifted = wide_lane{} + wide_rounding;
-    add_wide(shifted, limited, wide_lane{} + 1.44269504088896340736);
+    add_wide(shifted, x, wide_lane{} + 1.44269504088896340736);
     const wide_lane whole = shifted - wide_rounding;
-    wide_lane r = limited, made;
+    wide_lane r = x;
     add_wide(r, whole, wide_lane{} - 0.693147180369123816490);
     add_wide(r, whole, wide_lane{} - 1.90821492927058770002e-10);
     series(p, r, made);
-    const wide_bits n = reinterpret_cast<wide_bits>(shifted) - reinterpret_cast<wide_bits>(wide_lane{} + wide_rounding);
-    to = made * reinterpret_cast<wide_lane>((n + 1023) << 52);
+    n = reinterpret_cast<wide_bits>(shifted) - reinterpret_cast<wide_bits>(wide_lane{} + wide_rounding);
+}
+// 2^n for -1023 < n < 1024
+[[gnu::always_inline]] inline void power_of_two(const wide_bits& n, wide_lane& to) {
+    to = reinterpret_cast<wide_lane>((n + 1023) << 52);
+}
+// NaN stays.
+[[gnu::always_inline]] inline void limit(const wide_lane& x, double most, wide_lane& to) {
+    to = x > most ? wide_lane{} + most : x;
+    to = to < -most ? wide_lane{} - most : to;
+}
+
+// exp(x); beyond 700 it is that of 700, which no f32 number is.
+[[gnu::always_inline]] inline void wide_exponential(const wide_lane& x, wide_lane& to) {
+    wide_lane limited, made, power;
+    wide_bits n;
+    limit(x, 700, limited);
+    exponential_parts(limited, made, n);
+    power_of_two(n, power);
+    to = made * power;
+}
+// The same of any number. 2^n is two factors: of a result that is too large or small for one.
+[[gnu::always_inline]] inline void wide_exponential_of_any(const wide_lane& x, wide_lane& to) {
+    wide_lane limited, made, first, second;
+    wide_bits n;
+    limit(x, 1400, limited);
+    exponential_parts(limited, made, n);
+    const wide_bits half = n >> 1;
+    power_of_two(half, first);
+    power_of_two(n - half, second);
+    to = made * first * second;
 }
 
 [[gnu::always_inline]] inline void logarithm_lane(const wide_lane& x, wide_lane& to, wide_bits&) {
@@ -368,6 +402,21 @@ void over_wide(const float* x, float* y, std::size_t count) noexcept {
     half_lane last = half_lane{} + 1.0f, made;
     for (std::size_t k = 0; k < count - i; ++k) last[k] = x[i + k];
     wide_step<Apply, Alone>(last, made);
+    for (std::size_t k = 0; k < count - i; ++k) y[i + k] = made[k];
+}
+
+void over_wide_exponential(const double* x, double* y, std::size_t count) noexcept {
+    std::size_t i = 0;
+    wide_lane made;
+    for (; i + wide_numbers <= count; i += wide_numbers) {
+        const wide_lane each = *reinterpret_cast<const loose_wide_lane*>(x + i);
+        wide_exponential_of_any(each, made);
+        *reinterpret_cast<loose_wide_lane*>(y + i) = made;
+    }
+    if (i == count) return;
+    wide_lane some = {};
+    for (std::size_t k = 0; k < count - i; ++k) some[k] = x[i + k];
+    wide_exponential_of_any(some, made);
     for (std::size_t k = 0; k < count - i; ++k) y[i + k] = made[k];
 }
 
@@ -527,12 +576,14 @@ constexpr vector_math vector_math_of_this_unit = {.exponential = &over<exponenti
                                                   .sigmoid = &over<sigmoid_lane>,
                                                   .hyperbolic_tangent = &over<tangent_lane>,
                                                   .error_function = &over<error_lane>,
+                                                  .gelu = &over<gelu_lane>,
                                                   .softmax = &softmax_of_row,
                                                   .logarithm = &over_wide<logarithm_lane, no_function>,
                                                   .softplus = &over_wide<softplus_lane, no_function>,
                                                   .sine = &over_wide<sine_lane, sine_alone>,
                                                   .cosine = &over_wide<cosine_lane, cosine_alone>,
                                                   .arctangent = &over_wide<arctangent_lane, no_function>,
+                                                  .wide_exponential = &over_wide_exponential,
                                                   .power = &power_of_each};
 
 }  // namespace

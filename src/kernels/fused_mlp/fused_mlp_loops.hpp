@@ -3,20 +3,17 @@
 // SLUICE_TILE_ROWS, the most rows of a tile, and SLUICE_TILE_SUMS, how many panels' rows its registers hold as
 // accumulators, and includes this once.
 //
-// Nothing here has external linkage, and the only inline functions of other headers that are called are always inlined
-// (activated<What>): of any other the linker could take this file's instance for the whole program, on a processor
-// without the unit.
+// Nothing here has external linkage, and no inline function of a header with external linkage is called: the linker
+// could take this file's instance of it for the whole program, on a processor without the unit.
 #pragma once
-
-#include <math.h>
 
 #include <cstddef>
 
 #include "kernels/add_product.hpp"
+#include "kernels/elementwise/activation_loops.hpp"
 #include "kernels/fused_mlp/fused_mlp_cpu.hpp"
 #include "kernels/fused_mlp/fused_mlp_single_columns.hpp"
 #include "kernels/fused_mlp/fused_mlp_vectors.hpp"
-#include "sluice/kernels/activated.hpp"
 
 namespace sluice::kernels {
 namespace {
@@ -104,34 +101,8 @@ void multiply(const cpu_columns& what, const float* weight, const float* bias, f
     }
 }
 
-template <activation What>
-void apply(float* x, std::size_t stride, std::size_t rows, std::size_t columns) {
-    for (std::size_t r = 0; r < rows; ++r) {
-        for (std::size_t c = 0; c < columns; ++c) x[r * stride + c] = activated<What>(x[r * stride + c]);
-    }
-}
-
-void softmax_row(float* x, std::size_t columns) {
-    float largest = -INFINITY;
-    for (std::size_t c = 0; c < columns; ++c) largest = x[c] > largest ? x[c] : largest;
-    float sum = 0;
-    for (std::size_t c = 0; c < columns; ++c) sum += x[c] = expf(x[c] - largest);  // NaN stays, and makes the sum NaN
-    for (std::size_t c = 0; c < columns; ++c) x[c] /= sum;
-}
-
 void softmax_rows(float* x, std::size_t stride, std::size_t rows, std::size_t columns) {
-    for (std::size_t r = 0; r < rows; ++r) softmax_row(x + r * stride, columns);
-}
-
-void activate(float* x, std::size_t stride, std::size_t rows, std::size_t columns, activation what) {
-    switch (what) {
-        case activation::none:
-        case activation::relu:  // multiply_tile has done it
-        case activation::softmax: return;
-        case activation::gelu: return apply<activation::gelu>(x, stride, rows, columns);
-        case activation::sigmoid: return apply<activation::sigmoid>(x, stride, rows, columns);
-        case activation::tanh: return apply<activation::tanh>(x, stride, rows, columns);
-    }
+    for (std::size_t r = 0; r < rows; ++r) softmax_of_row(x + r * stride, columns);
 }
 
 void layer_columns(const cpu_columns& what) {
@@ -140,12 +111,12 @@ void layer_columns(const cpu_columns& what) {
     float* const out = what.out + what.first_panel * 16;
     multiply(what, what.image + what.first_panel * what.in * 16, bias + what.first_panel * 16, out);
     const std::size_t end = what.last_panel * 16 < what.columns ? what.last_panel * 16 : what.columns;
-    activate(out, what.out_stride, what.rows, end - what.first_panel * 16, what.after);
+    activate_rows(out, what.out_stride, what.rows, end - what.first_panel * 16, what.after);
 }
 
 void layer_of_single_columns(const cpu_columns& what) {
     multiply_single_columns(what);
-    activate(what.out, what.out_stride, what.rows, what.columns, what.after);
+    activate_rows(what.out, what.out_stride, what.rows, what.columns, what.after);
 }
 
 }  // namespace

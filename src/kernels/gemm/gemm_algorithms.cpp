@@ -22,7 +22,7 @@ std::map<std::string, gemm_algorithm> all_ways() {
     return all;
 }
 
-void warn(const std::string& what) { std::clog << "sluice: " << what << '\n'; }
+void warn(const std::string& what) { std::clog << "sluice: " + what + "\n"; }  // one write
 
 std::filesystem::path file_or_none(const device_properties& gpu) {
     try {

@@ -53,7 +53,7 @@ void multiply(const gemm_problem& of, const float* a, const float* b, const floa
     const plan_key key{of.rows, of.columns, of.inner, of.b_is_transposed, bias != nullptr};
     const error_context context{"gemm", "cpu"};
     mine.run(key, context, {}, a, b, bias, out);
-    activate_on_cpu({out, of.rows * of.columns}, after, context);
+    activate_on_cpu({out, of.rows * of.columns}, after);
 }
 
 }  // namespace

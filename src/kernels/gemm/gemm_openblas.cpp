@@ -29,12 +29,6 @@ blasint counted(std::size_t size) {
 
 }  // namespace
 
-void activate_on_cpu(std::span<float> x, activation after, const error_context&) {
-    if (after == activation::relu) return rectify_on_cpu(x);
-    if (after == activation::none) return;
-    for (float& each : x) each = activated(each, after);
-}
-
 void gemm_on_cpu(const gemm_call& call) {
     // Our workers are the parallelism: a product uses the thread that it runs on.
     static std::once_flag once;
@@ -59,7 +53,7 @@ void gemm_on_cpu(const gemm_call& call) {
                     static_cast<const float*>(call.b), of.b_is_transposed ? inner : columns, 1.0f,
                     result + first * of.columns, columns);
     }
-    activate_on_cpu({result, of.rows * of.columns}, call.after, {});
+    activate_on_cpu({result, of.rows * of.columns}, call.after);
 }
 
 }  // namespace sluice::kernels

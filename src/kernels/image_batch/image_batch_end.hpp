@@ -7,6 +7,7 @@
 #include "kernels/channels_last/image_program.hpp"
 
 #include "sluice/base/kernel.hpp"
+#include "sluice/kernels/activated.hpp"
 
 namespace sluice::kernels {
 inline namespace SLUICE_LAUNCH_ABI {
@@ -15,6 +16,7 @@ SLUICE_KERNEL inline float curved(const image_curve& curve, float x) {
     float made = x;
     switch (curve.kind) {
         case image_curve_kind::none: return x;
+        case image_curve_kind::same: break;
 #if defined(__CUDA_ARCH__)
         case image_curve_kind::sigmoid: made = __fdividef(1.0f, 1.0f + __expf(-curve.slope * x)); break;
 #else
@@ -27,6 +29,7 @@ SLUICE_KERNEL inline float curved(const image_curve& curve, float x) {
             break;
         case image_curve_kind::tanh: made = tanhf(x); break;
         case image_curve_kind::leaky: made = x < 0.0f ? curve.slope * x : x; break;
+        case image_curve_kind::gelu: made = activated<activation::gelu>(x); break;
     }
     return curve.times_input ? made * x : made;
 }

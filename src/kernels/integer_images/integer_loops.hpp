@@ -14,6 +14,7 @@ inline constexpr std::size_t most_tile_pixels = 12;
 // Real numbers become bytes.
 struct byte_end {
     byte_quantity quantity;
+    float inverse;  // of the scale
     bool has_relu;
 };
 
@@ -36,11 +37,32 @@ struct convolved_channels {
     const std::uint8_t* x;
     std::size_t pixels, x_step;
     std::size_t rows, row_step, columns, column_step;  // of the window
-    const std::int32_t* weights;                       // [rows * columns][channels in whole 16]
+    const std::byte* weights;                          // [fours of taps][channels in whole 16][4]
     const float *factors, *biases;
     const std::int32_t* starts;
     std::uint8_t* out;
     std::size_t out_step, channels;
+    byte_end end;
+};
+
+// Bytes of two values that meet one by one: the sum or the product of their numbers.
+struct combined_bytes {
+    const std::uint8_t *x, *y;
+    byte_quantity of_x, of_y;
+    bool multiplies;
+    bool y_is_one;  // its first byte meets all
+    std::size_t count;
+    std::uint8_t* out;
+    byte_end end;
+};
+
+// Windows of one pixel: `rows` times `columns` pixels exist, `counted` of them count.
+struct averaged_pixel {
+    const std::uint8_t* x;
+    std::size_t rows, row_step, columns, column_step, counted;
+    byte_quantity of_x;
+    std::size_t channels;
+    std::uint8_t* out;
     byte_end end;
 };
 
@@ -49,9 +71,14 @@ struct integer_loops {
     void (*convolve_channels)(const convolved_channels&);
     // to[i] = the larger one of to[i] and x[i].
     void (*take_larger)(const std::uint8_t* x, std::size_t count, std::uint8_t* to);
-    void (*quantize)(const float* x, std::size_t count, const byte_quantity& as, std::uint8_t* to);
+    void (*quantize)(const float* x, std::size_t count, const byte_end& end, std::uint8_t* to);
+    // to[i] = table[x[i]]; the table has 256 bytes.
+    void (*map)(const std::uint8_t* table, const std::uint8_t* x, std::size_t count, std::uint8_t* to);
+    void (*combine)(const combined_bytes&);
+    void (*average)(const averaged_pixel&);
     void (*dequantize)(const std::uint8_t* x, std::size_t count, const byte_quantity& as, float* to);
 };
-extern const integer_loops integer_loops_baseline, integer_loops_avx2, integer_loops_avx512, integer_loops_vnni;
+extern const integer_loops integer_loops_baseline, integer_loops_avx2, integer_loops_avx512, integer_loops_vnni,
+    integer_loops_vbmi;
 
 }  // namespace sluice::kernels

@@ -6,7 +6,6 @@
 
 namespace sluice::kernels {
 
-const integer_loops integer_loops_baseline{&convolve_tile, &convolve_row_of_channels, &take_larger_bytes,
-                                           &quantize_numbers, &dequantize_bytes};
+const integer_loops integer_loops_baseline = loops_of_this_unit;
 
 }  // namespace sluice::kernels

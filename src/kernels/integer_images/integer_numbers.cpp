@@ -30,6 +30,10 @@ filter_places places_of_filters(std::size_t weight_bytes, std::size_t filters) n
     return {first, first + each, first + 2 * each, first + 3 * each};
 }
 
+std::size_t channel_filter_bytes(const image_window& window, std::size_t channels) noexcept {
+    return (window.size.height * window.size.width + 3) / 4 * whole_panels(channels) * 4;
+}
+
 // All but the weights. Sums are modulo 2^32, and so is what they begin with.
 std::size_t integer_numbers::add_group(const integer_layer& layer, std::size_t weight_bytes, const byte_quantity& x) {
     const std::size_t first = bytes_.size();
@@ -56,13 +60,20 @@ std::size_t integer_numbers::add_filters(const std::vector<integer_layer>& layer
         const std::size_t panels = whole_panels(layer.out_features) / panel_filters;
         const std::size_t first = add_group(layer, panels * runs.panel_bytes(), x);
         std::byte* const to = bytes_.data() + first;
-        for (std::size_t i = 0; i < layer.weight.size(); ++i) {
-            const std::size_t f = i / layer.in_features, c = i % layer.in_features / size, w = i % size;
-            const std::size_t row = w / window.size.width, column = w % window.size.width;
-            const std::size_t run = runs.columns == 1 && runs.length != channels ? row : row * runs.columns + column;
-            const std::size_t k = runs.length != channels ? column * channels + c : c;
-            to[f / panel_filters * runs.panel_bytes() + (run * runs.fours() + k / 4) * 4 * panel_filters +
-               f % panel_filters * 4 + k % 4] = static_cast<std::byte>(layer.weight[i]);
+        const bool is_joined = runs.length != channels;
+        const std::int8_t* from = layer.weight.data();
+        for (std::size_t f = 0; f < layer.out_features; ++f) {
+            std::byte* const filter = to + f / panel_filters * runs.panel_bytes() + f % panel_filters * 4;
+            for (std::size_t c = 0; c < channels; ++c) {
+                for (std::size_t row = 0; row < window.size.height; ++row) {
+                    for (std::size_t column = 0; column < window.size.width; ++column) {
+                        const std::size_t run = is_joined || runs.columns == 1 ? row : row * runs.columns + column;
+                        const std::size_t k = is_joined ? column * channels + c : c;
+                        filter[(run * runs.fours() + k / 4) * 4 * panel_filters + k % 4] =
+                            static_cast<std::byte>(*from++);
+                    }
+                }
+            }
         }
     }
     return place;
@@ -78,13 +89,18 @@ std::size_t integer_numbers::add_channel_filters(const std::vector<integer_layer
         all.bias.push_back(each.bias.empty() ? 0.0f : each.bias.front());
     }
     const std::size_t columns = whole_panels(channels);
-    const std::size_t place = add_group(all, size * columns * sizeof(std::int32_t), x);
-    for (std::size_t c = 0; c < channels; ++c) {
-        for (std::size_t w = 0; w < size; ++w) {
-            const std::int32_t weight = all.weight[c * size + w];
-            std::memcpy(bytes_.data() + place + (w * columns + c) * sizeof(weight), &weight, sizeof(weight));
-        }
-    }
+    const std::size_t place = add_group(all, channel_filter_bytes(window, channels), x);
+    std::byte* const to = bytes_.data() + place;
+    for (std::size_t c = 0; c < channels; ++c)
+        for (std::size_t w = 0; w < size; ++w)
+            to[(w / 4 * columns + c) * 4 + w % 4] = static_cast<std::byte>(all.weight[c * size + w]);
+    return place;
+}
+
+std::size_t integer_numbers::add_table(const std::array<std::uint8_t, 256>& table) {
+    const std::size_t place = bytes_.size();
+    bytes_.resize(place + aligned_bytes(table.size()));
+    std::memcpy(bytes_.data() + place, table.data(), table.size());
     return place;
 }
 

@@ -7,9 +7,12 @@
 // multiply tiles of pixels by panels of 16 filters, without a copy of the windows, and round their sums to bytes while
 // they are in registers.
 //
-// What a convolution gives is what quantized_product.hpp says, bit by bit, however the work is divided.
+// What a convolution gives is what quantized_product.hpp says, bit by bit, however the work is divided. An addition
+// and a multiplication give what DequantizeLinear of both, the operation in f32 and QuantizeLinear give. An average is
+// the exact sum of a window's integers times the scale, divided by their number.
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <vector>
@@ -25,6 +28,10 @@ enum class integer_work : std::uint32_t {
     convolve,           // windows of all channels of a group, with each filter of the group
     convolve_channels,  // each channel with one filter of its own
     maximum,            // of each window
+    average,            // of the numbers of each window
+    add,                // the numbers of two values
+    multiply,           // the same
+    map,                // each byte becomes the byte that a table of 256 has for it
     leave,              // a value becomes bytes of an outside tensor, channels first
     dequantize          // the same of f32
 };
@@ -40,15 +47,19 @@ struct integer_step {
     integer_work what{};
     std::uint32_t outside = 0;  // enter, quantize, leave, dequantize: the number of the tensor
     bool is_signed = false;     // enter, leave: the outside tensor's bytes are
-    bool has_relu = false;      // convolve, convolve_channels
+    bool has_relu = false;      // convolve, convolve_channels, average, add, multiply
     image_size in, out;         // of what is read, of what is written
     image_place from, to;
-    image_border border;    // of `to`
-    std::uint8_t fill = 0;  // what the border is
+    image_place also;               // add, multiply: the second value
+    image_spread also_spread = {};  // the same
+    bool counts_padding = false;    // average
+    image_border border;            // of `to`
+    std::uint8_t fill = 0;          // what the border is
     image_window window;
     std::size_t groups = 1;
-    std::size_t numbers = 0;  // of convolutions: the place of their weights
-    byte_quantity quantity;   // of the bytes that are written; of dequantize: that are read
+    std::size_t numbers = 0;        // the place of the weights of convolutions, of the table of map
+    byte_quantity quantity;         // of the bytes that are written; of dequantize: that are read
+    byte_quantity read, also_read;  // average, add, multiply: of the bytes that are read
 };
 
 // The filters of one group of a convolution: runs of bytes that are neighbours in a window, each in whole fours.
@@ -63,11 +74,15 @@ filter_runs runs_of(const image_window& window, std::size_t channels_of_group, s
 
 // Weights in the order in which the loops read them. For each group: [panels][rows][columns][fours][16][4] weights,
 // then for each filter, in whole panels, the factor of its sums, its bias, and what its sums begin with:
-// - zero * the sum of its weights. Of convolve_channels: [window][channels in whole 16] weights as i32, then the same.
+// - zero * the sum of its weights. Of convolve_channels: [fours of the window's taps][channels in whole 16][4] weights,
+// then the same.
 struct filter_places {
     std::size_t factors, biases, starts, end;  // in bytes from the group's begin
 };
 filter_places places_of_filters(std::size_t weight_bytes, std::size_t filters) noexcept;
+
+// The weights of convolve_channels.
+std::size_t channel_filter_bytes(const image_window& window, std::size_t channels) noexcept;
 
 class integer_numbers {
 public:
@@ -77,6 +92,8 @@ public:
     // One filter for each channel.
     std::size_t add_channel_filters(const std::vector<integer_layer>& layers, const image_window& window,
                                     const byte_quantity& x);
+    // Of map.
+    std::size_t add_table(const std::array<std::uint8_t, 256>& table);
     const std::vector<std::byte>& all() const noexcept { return bytes_; }
 
 private:
@@ -85,7 +102,7 @@ private:
     std::vector<std::byte> bytes_;
 };
 
-inline constexpr std::size_t most_outside_integers = 8;
+inline constexpr std::size_t most_outside_integers = 14;
 
 // Trivially copyable.
 struct integer_call {

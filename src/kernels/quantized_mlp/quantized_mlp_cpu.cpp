@@ -6,10 +6,10 @@
 #include <cmath>
 #include <cstring>
 
+#include "kernels/elementwise/activation_on_cpu.hpp"
 #include "kernels/fused_mlp/fused_mlp_cpu.hpp"
 #include "kernels/quantized_mlp/quantized_mlp_dispatch.hpp"
 #include "runtime/parallel_parts.hpp"
-#include "sluice/kernels/activated.hpp"
 
 namespace sluice::kernels {
 namespace {
@@ -28,29 +28,14 @@ struct layer_finish {
     std::size_t rows, columns, stride;
 };
 
-template <activation What>
-void finish_sums(float* sums, const layer_finish& with) {
-    for (std::size_t r = 0; r < with.rows; ++r, sums += with.stride) {
-        for (std::size_t c = 0; c < with.columns; ++c) {
-            sums[c] = activated<What>(std::fma(sums[c], with.factor, with.biases[c])) * with.gain;
-        }
-    }
-}
-
 void finish_layer(const cpu_loops& loops, float* sums, const layer_finish& with, activation what) {
-    switch (what) {
-        case activation::none: return finish_sums<activation::none>(sums, with);
-        case activation::relu: return finish_sums<activation::relu>(sums, with);
-        case activation::gelu: return finish_sums<activation::gelu>(sums, with);
-        case activation::sigmoid: return finish_sums<activation::sigmoid>(sums, with);
-        case activation::tanh: return finish_sums<activation::tanh>(sums, with);
-        case activation::softmax: break;
-    }
-    layer_finish linear = with;
-    linear.gain = 1;
-    finish_sums<activation::none>(sums, linear);
-    loops.softmax(sums, with.stride, with.rows, with.columns);
     for (std::size_t r = 0; r < with.rows; ++r, sums += with.stride) {
+        for (std::size_t c = 0; c < with.columns; ++c) sums[c] = std::fma(sums[c], with.factor, with.biases[c]);
+        if (what == activation::softmax) {
+            loops.softmax(sums, with.stride, 1, with.columns);
+        } else {
+            activate_on_cpu({sums, with.columns}, what);
+        }
         for (std::size_t c = 0; c < with.columns; ++c) sums[c] *= with.gain;
     }
 }

@@ -4,6 +4,9 @@
 #include <vector>
 
 #include "kernels/recurrent/recurrent_clusters.hpp"
+#if defined(__CUDACC__)
+#include "kernels/recurrent/recurrent_registers.cuh"
+#endif
 #include "sluice/base/half.hpp"
 #include "sluice/runtime/detail/closure.hpp"
 
@@ -211,19 +214,18 @@ bool has_code_for_clusters([[maybe_unused]] const device_properties& gpu) {
 
 std::optional<recurrent_cluster_division> divide_into_clusters(const recurrent_layer& call,
                                                                const device_properties& gpu) {
-    constexpr std::size_t most_blocks = 8, most_rows = 8;
+    constexpr std::size_t most_blocks = 8;
     if (gpu.compute_capability < 90 || static_cast<std::size_t>(gpu.max_blocks_per_cluster) < most_blocks ||
         !has_code_for_clusters(gpu))
         return {};
     // As many as give each warp one unit.
     std::size_t blocks = 1;
     while (blocks < most_blocks && call.hidden > blocks * (most_threads / lanes_of_warp)) blocks *= 2;
-    // As few rows as give all clusters a place at the same time.
+    // One row where that gives all clusters a place at the same time, and where the states of more do not fit.
     const auto units = static_cast<std::size_t>(std::max(1, gpu.compute_units));
-    std::size_t rows = 1;
-    while (rows < most_rows && blocks * call.directions * divided_up(call.batch, rows) > units) rows *= 2;
-    std::optional<recurrent_cluster_division> made;
-    while (!(made = divide_into_clusters(call, gpu, rows, blocks)) && rows > 1) rows /= 2;
+    const bool is_one = blocks * call.directions * call.batch <= units;
+    std::optional<recurrent_cluster_division> made = divide_into_clusters(call, gpu, is_one ? 1 : 8, blocks);
+    if (!made) made = divide_into_clusters(call, gpu, 1, blocks);
     // A multiprocessor reads about 60 bytes of the second cache in a clock. For this many it takes about as long as a
     // kernel for each step costs more than a cluster's wait.
     constexpr std::size_t most_read = 96 << 10;
@@ -240,19 +242,125 @@ recurrent_steps divide_into_steps(const recurrent_layer& call) {
 
 std::size_t floats_of_steps(const recurrent_steps& of) { return of.floats.count() * of.groups * of.call.directions; }
 
+// --- in registers --------------------------------------------------------------------------------------------------
+
+namespace {
+
+struct recurrent_register_kernel {
+    const void* function = nullptr;
+    unsigned threads = 0;
+    std::size_t most_hidden = 0, tiles = 0, shared_bytes = 0;
+};
+
+#if defined(__CUDACC__)
+template <typename Shape>
+recurrent_register_kernel register_kernel_of(const recurrent_layer& call) {
+    const auto pointer = [](auto* kernel) { return reinterpret_cast<const void*>(kernel); };
+    const bool is_rnn = call.kind == recurrent_kind::rnn;
+    return {is_rnn ? pointer(&recurrent_registers_on_device<Shape, recurrent_kind::rnn>)
+            : call.kind == recurrent_kind::lstm
+                ? pointer(&recurrent_registers_on_device<Shape, recurrent_kind::lstm>)
+                : pointer(&recurrent_registers_on_device<Shape, recurrent_kind::gru_reset_last>),
+            recurrent_register_threads, Shape::most_hidden, Shape::tiles_of(call.hidden, is_rnn),
+            Shape::shared_bytes(call.hidden)};
+}
+template <typename T>
+recurrent_register_kernel short_register_kernel_of(const recurrent_layer& call, std::size_t rows) {
+    return rows == 1 ? register_kernel_of<recurrent_register_shape<T, 1, 4>>(call)
+                     : register_kernel_of<recurrent_register_shape<T, 8, 4>>(call);
+}
+recurrent_register_kernel register_kernel(const recurrent_layer& call, std::size_t rows) {
+    if (call.type == recurrent_element::f16) return short_register_kernel_of<half>(call, rows);
+    if (call.type == recurrent_element::bf16) return short_register_kernel_of<bfloat16>(call, rows);
+    using narrow = recurrent_register_shape<float, 1, 4>;
+    if (call.hidden <= narrow::most_hidden)
+        return rows == 1 ? register_kernel_of<narrow>(call)
+                         : register_kernel_of<recurrent_register_shape<float, 4, 4>>(call);
+    return rows == 1 ? register_kernel_of<recurrent_register_shape<float, 1, 8>>(call)
+                     : register_kernel_of<recurrent_register_shape<float, 4, 8>>(call);
+}
+constexpr std::size_t warps_of_register_block = recurrent_register_warps;
+#else
+recurrent_register_kernel register_kernel(const recurrent_layer&, std::size_t) { return {}; }
+constexpr std::size_t warps_of_register_block = 8;
+#endif
+
+bool has_usual_activations(const recurrent_layer& call) {
+    for (std::size_t d = 0; d < call.directions; ++d) {
+        const auto is = [](const recurrent_activation& each, recurrent_curve what) {
+            return each.what == what && each.clip == 0;
+        };
+        const bool is_rnn = call.kind == recurrent_kind::rnn;
+        if (is_rnn ? !is(call.f[d], recurrent_curve::tanh) && !is(call.f[d], recurrent_curve::relu)
+                   : !is(call.f[d], recurrent_curve::sigmoid) || !is(call.g[d], recurrent_curve::tanh))
+            return false;
+        if (call.kind == recurrent_kind::lstm && !is(call.out[d], recurrent_curve::tanh)) return false;
+    }
+    return true;
+}
+
+}  // namespace
+
+recurrent_register_division divide_into_registers(const recurrent_layer& call, const device_properties& gpu) {
+    constexpr std::size_t most_blocks = 8;
+    if (gpu.compute_capability < 90 || static_cast<std::size_t>(gpu.max_blocks_per_cluster) < most_blocks ||
+        !has_code_for_clusters(gpu) || call.kind == recurrent_kind::gru_reset_first || call.peepholes != nullptr ||
+        !has_usual_activations(call))
+        return {};
+    // A group of more rows takes longer for a step: an H200, f16 and f32, 128 and 256 units.
+    const bool is_short = bytes_of(call.type) == 2;
+    const std::size_t more_rows = is_short ? 8 : 4;
+    const double longer = is_short ? 1.85 : 2.7;
+    recurrent_register_division made{};
+    double best = 0;
+    for (const std::size_t rows : {std::size_t{1}, more_rows}) {
+        const recurrent_register_kernel kernel = register_kernel(call, rows);
+        const std::size_t blocks = divided_up(kernel.tiles, warps_of_register_block);
+        if (kernel.function == nullptr || call.hidden > kernel.most_hidden || blocks > most_blocks ||
+            kernel.shared_bytes > gpu.max_shared_bytes_per_block)
+            continue;
+        // Clusters lie within a group of at most 18 multiprocessors.
+        constexpr std::size_t of_group = 18;
+        const auto units = static_cast<std::size_t>(std::max(1, gpu.compute_units));
+        const std::size_t at_once =
+            blocks == 1 ? units : std::max<std::size_t>(1, units / of_group) * (of_group / blocks);
+        const std::size_t groups = divided_up(call.batch, rows);
+        const double time =
+            static_cast<double>(divided_up(groups * call.directions, at_once)) * (rows == 1 ? 1 : longer);
+        if (made.blocks != 0 && time >= best) continue;
+        made = {blocks, rows, groups, kernel.shared_bytes};
+        best = time;
+    }
+    return made;
+}
+
+std::optional<recurrent_clusters> recurrent_in_one_kernel(const recurrent_layer& call, const device_properties& gpu) {
+    recurrent_clusters made{call, {}, divide_into_registers(call, gpu)};
+    std::optional<recurrent_cluster_division> by = divide_into_clusters(call, gpu);
+    if (!by && made.registers.blocks != 0) by = divide_into_clusters(call, gpu, 1, 1);
+    if (!by) return {};
+    made.division = *by;
+    return made;
+}
+
 // --- the commands --------------------------------------------------------------------------------------------------
 
 launch_command recurrent_in_clusters(recurrent_clusters& closure) {
     const recurrent_cluster_division& by = closure.division;
     const auto use = [](auto kernels) { return kernels.clusters(); };
-    const recurrent_functions functions = by.rows == 1   ? of_type<1>(closure.call, use)
-                                          : by.rows == 2 ? of_type<2>(closure.call, use)
-                                          : by.rows == 4 ? of_type<4>(closure.call, use)
-                                                         : of_type<8>(closure.call, use);
+    const recurrent_functions functions = by.rows == 1 ? of_type<1>(closure.call, use) : of_type<8>(closure.call, use);
     launch_command made =
         command_of(functions, by.blocks * by.groups * closure.call.directions, static_cast<unsigned>(by.threads));
     made.cluster.x = static_cast<unsigned>(by.blocks);
     made.shared_bytes = by.shared_bytes;
+    if (const recurrent_register_division& in = closure.registers; in.blocks != 0) {
+        const recurrent_register_kernel kernel = register_kernel(closure.call, in.rows);
+        made.device_function = kernel.function;
+        made.grid.x = static_cast<unsigned>(in.blocks * in.groups * closure.call.directions);
+        made.block.x = kernel.threads;
+        made.cluster.x = static_cast<unsigned>(in.blocks);
+        made.shared_bytes = in.shared_bytes;
+    }
     sluice::detail::set_closure(made, closure);
     return made;
 }

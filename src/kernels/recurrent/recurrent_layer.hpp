@@ -4,11 +4,14 @@
 //     recurrent_layer.hpp      what a layer is, and how its work is divided: for the operators
 //     recurrent_group.hpp      what one warp does for one unit in one step, and what the rows of a group keep
 //     recurrent_clusters.hpp   one kernel for all steps: a cluster of blocks has a group of rows of one direction
+//     recurrent_registers.cuh  the same with the weights in registers, for layers of up to some hundred units with the
+//                              usual activations: two to three times as fast
 //     recurrent_cuda.cu        the launches; and a kernel for each step: a warp has one unit of a group
 // nn/operators/recurrent.cu checks the node and asks for them.
 //
-// Sums are f32. The order in which the products of a unit and a row are added depends on the number of units alone: of
-// the same products with the inputs a row has the same bits in every batch, and in both forms.
+// Sums are f32. The order in which the products of a unit and a row are added depends on the layer alone: of the same
+// products with the inputs a row has the same bits in every batch. Clusters and steps have the same order; registers
+// have another one.
 #pragma once
 
 #include <cstddef>
@@ -68,7 +71,7 @@ struct recurrent_floats {
 // How one kernel does all steps.
 struct recurrent_cluster_division {
     std::size_t blocks;        // of a cluster
-    std::size_t rows;          // of a group: 1, 2, 4 or 8
+    std::size_t rows;          // of a group: 1 or 8
     std::size_t groups;        // of one direction
     std::size_t units;         // of a block; the last ones may have fewer
     std::size_t kept;          // of these, those whose weights stay in shared memory
@@ -81,15 +84,24 @@ struct recurrent_cluster_division {
 // at each step: a kernel for each step, on all multiprocessors, is then the faster form.
 std::optional<recurrent_cluster_division> divide_into_clusters(const recurrent_layer& call,
                                                                const device_properties& gpu);
-// With this many rows of a group, 1, 2, 4 or 8, and blocks of a cluster, 1, 2, 4 or 8; the same otherwise.
+// With this many rows of a group, 1 or 8, and blocks of a cluster, 1, 2, 4 or 8; the same otherwise.
 std::optional<recurrent_cluster_division> divide_into_clusters(const recurrent_layer& call,
                                                                const device_properties& gpu, std::size_t rows,
                                                                std::size_t blocks);
+
+// The same with the weights in registers.
+struct recurrent_register_division {
+    std::size_t blocks;        // of a cluster; 0: the layer has no such kernel on this GPU
+    std::size_t rows;          // of a group: 1; or 8, of f32 4
+    std::size_t groups;        // of one direction
+    std::size_t shared_bytes;  // of a block
+};
 
 // The closures of the kernels. Without padding.
 struct recurrent_clusters {
     recurrent_layer call;
     recurrent_cluster_division division;
+    recurrent_register_division registers;
     shared_memory<float> shared{0};
 };
 struct recurrent_steps {
@@ -100,7 +112,12 @@ struct recurrent_steps {
     float* states;  // of all groups
 };
 
-// One kernel for all steps.
+recurrent_register_division divide_into_registers(const recurrent_layer& call, const device_properties& gpu);
+
+// How one kernel does all steps on this GPU: in registers where that can be, else as divide_into_clusters says. Empty
+// where neither can be. A CPU always runs the form for clusters.
+std::optional<recurrent_clusters> recurrent_in_one_kernel(const recurrent_layer& call, const device_properties& gpu);
+// That kernel.
 launch_command recurrent_in_clusters(recurrent_clusters& closure);
 
 // The other form: a kernel that fills `states`, then `passes_of` kernels for each step. `states` has `floats_of_steps`

@@ -17,9 +17,6 @@ namespace {
 // long as to copy an element of a window.
 constexpr std::size_t work_of_part = std::size_t{2} << 20, work_of_copy = 16;
 
-// The nearest integer, halves to even; far from it, any number as far.
-float nearest_of(float x) { return (std::clamp(x, -0x1p20f, 0x1p20f) + 0x1.8p23f) - 0x1.8p23f; }
-
 // Signed bytes become unsigned ones, which the kernels take: all, with the zero point, are 128 larger.
 std::uint8_t flip_of(const quantized_form& numbers) { return numbers.x_type == io::dtype::i8 ? 0x80 : 0; }
 std::int32_t zero_of(const quantized_form& numbers) { return numbers.x_zero + flip_of(numbers); }
@@ -73,9 +70,20 @@ public:
         const std::byte* const image = call_.scratch + which * as_.bytes();
         for (std::size_t i = 0; i < count; ++i) copy_window(form_, as_, image, first + i, windows_ + i * row_bytes_);
         multiply(which % form_.groups, count);
+        const auto place = [&](std::size_t f, std::size_t i) {
+            return (which * filters_ + f) * form_.positions() + first + i;
+        };
+        if (gives_numbers()) {
+            auto* const y = reinterpret_cast<float*>(call_.y);
+            for (std::size_t f = 0; f < filters_; ++f)
+                for (std::size_t i = 0; i < count; ++i) y[place(f, i)] = outputs_[i * columns_ + f];
+            return;
+        }
+        // In place: a byte is written where no number follows that is still to be read.
+        const auto bytes_of = [&](std::size_t i) { return reinterpret_cast<std::byte*>(outputs_ + i * columns_); };
+        for (std::size_t i = 0; i < count; ++i) quantize(i, bytes_of(i));
         for (std::size_t f = 0; f < filters_; ++f)
-            for (std::size_t i = 0; i < count; ++i)
-                put((which * filters_ + f) * form_.positions() + first + i, outputs_[i * columns_ + f]);
+            for (std::size_t i = 0; i < count; ++i) call_.y[place(f, i)] = bytes_of(i)[f];
     }
 
     // Rows of a product: images of one pixel.
@@ -87,8 +95,14 @@ public:
             for (std::size_t k = 0; k < form_.channels; ++k) row[k] = x[i * form_.channels + k] ^ flip;
         }
         multiply(0, count);
-        for (std::size_t i = 0; i < count; ++i)
-            for (std::size_t c = 0; c < filters_; ++c) put((first + i) * filters_ + c, outputs_[i * columns_ + c]);
+        for (std::size_t i = 0; i < count; ++i) {
+            const std::size_t at = (first + i) * filters_;
+            if (gives_numbers()) {
+                std::memcpy(call_.y + at * sizeof(float), outputs_ + i * columns_, filters_ * sizeof(float));
+            } else {
+                quantize(i, call_.y + at);
+            }
+        }
     }
 
 private:
@@ -111,15 +125,17 @@ private:
         });
     }
 
-    void put(std::size_t at, float real) const {
+    bool gives_numbers() const { return call_.numbers.y_type == io::dtype::f32; }
+    // One row of outputs. Signed bytes are 128 less than what is rounded.
+    void quantize(std::size_t row, std::byte* to) const {
         const quantized_form& numbers = call_.numbers;
-        if (numbers.y_type == io::dtype::f32) {
-            std::memcpy(call_.y + at * sizeof(real), &real, sizeof(real));
-            return;
-        }
-        const float low = numbers.y_type == io::dtype::i8 ? -128 : 0;
-        const float q = nearest_of(real / numbers.y_scale) + static_cast<float>(numbers.y_zero);
-        call_.y[at] = static_cast<std::byte>(static_cast<std::int32_t>(std::clamp(q, low, low + 255)));
+        const bool is_signed = numbers.y_type == io::dtype::i8;
+        float* const quotients = outputs_ + row * columns_;
+        const float inverse = 1 / numbers.y_scale;
+        for (std::size_t i = 0; i < filters_; ++i) quotients[i] *= inverse;
+        call_.with->quantize(quotients, filters_, {1, numbers.y_zero + (is_signed ? 128 : 0)}, to);
+        if (!is_signed) return;
+        for (std::size_t i = 0; i < filters_; ++i) to[i] ^= std::byte{0x80};
     }
 
     const quantized_call& call_;

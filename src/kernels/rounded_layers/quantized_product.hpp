@@ -2,7 +2,7 @@
 // Products and convolutions of integers of 8 bits that stand for numbers, on a CPU, as QuantizeLinear and
 // DequantizeLinear define them:
 //     real = (sum over k of (x[k] - x_zero) * weight[k]) * (x_scale * step) + bias, after ReLU if asked
-//     y    = clamp(round(real / y_scale) + y_zero), halves to even; or real itself
+//     y    = clamp(round(real * (1 / y_scale)) + y_zero), halves to even; or real itself
 // Sums are exact 32-bit integers; the rest is f32. A weight is a signed integer whose zero point is subtracted already;
 // each output has a step of its own. Computed in f32 node by node, real / y_scale differs by rounding only: y is the
 // same, or, where real / y_scale is as good as between two integers, one of these two.

@@ -16,6 +16,7 @@
 #endif
 
 #include "kernels/add_product.hpp"
+#include "kernels/elementwise/activation_loops.hpp"
 #include "kernels/rounded_layers/rounded_layers.hpp"
 #include "sluice/kernels/activated.hpp"
 
@@ -35,22 +36,12 @@ using loose_integers __attribute__((vector_size(4 * SLUICE_LANES), aligned(4), m
 
 // --- activations -------------------------------------------------------------------------------------------------
 
-template <activation What>
-void activate_columns(const rounded_part& of) {
+void activate_part(const rounded_part& of) {
+    const std::size_t columns = of.panels * rounded_panel;
+    if (of.after != activation::relu) return activate_rows(of.out, of.out_stride, of.count, columns, of.after);
     for (std::size_t r = 0; r < of.count; ++r) {
         float* const row = of.out + r * of.out_stride;
-        for (std::size_t c = 0; c < of.panels * rounded_panel; ++c) row[c] = activated<What>(row[c]);
-    }
-}
-
-void activate_part(const rounded_part& of) {
-    switch (of.after) {
-        case activation::relu: return activate_columns<activation::relu>(of);
-        case activation::gelu: return activate_columns<activation::gelu>(of);
-        case activation::sigmoid: return activate_columns<activation::sigmoid>(of);
-        case activation::tanh: return activate_columns<activation::tanh>(of);
-        case activation::none:
-        case activation::softmax: return;  // softmax is no part of these layers
+        for (std::size_t c = 0; c < columns; ++c) row[c] = activated<activation::relu>(row[c]);
     }
 }
 

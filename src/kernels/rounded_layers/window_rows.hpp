@@ -71,10 +71,9 @@ template <typename T>
 std::vector<T> weights_in_window_order(const std::vector<T>& weights, std::size_t channels, std::size_t window) {
     std::vector<T> made(weights.size());
     const std::size_t size = channels * window;
-    for (std::size_t i = 0; i < weights.size(); ++i) {
-        const std::size_t c = i % size / window, w = i % window;
-        made[i / size * size + w * channels + c] = weights[i];
-    }
+    for (std::size_t filter = 0, i = 0; i < weights.size(); filter += size)
+        for (std::size_t c = 0; c < channels; ++c)
+            for (std::size_t w = 0; w < window; ++w, ++i) made[filter + w * channels + c] = weights[i];
     return made;
 }
 

@@ -42,7 +42,6 @@ public:
 
     std::optional<image_layout> make() {
         rank_ = shapes_[in_.inputs[0]].shape().size();
-        if (rank_ == 3 && !are_together_) return {};  // one row is not divided among workers
         if (!std::ranges::all_of(recipe_.works, [&](const recipe_work& each) { return fits(each); })) return {};
         for (const slot each : in_.inputs)
             if (!is_image(shapes_[each])) return {};
@@ -53,6 +52,7 @@ public:
             if (shapes_[each.output].shape()[0] != images_) return {};
         is_turned_ = is_one_column();
         find_windows();
+        find_parts();
         join_concatenations();
         if (!find_roots()) return {};
         write_steps();
@@ -74,7 +74,7 @@ public:
 private:
     struct value {
         bool is_used = false;
-        bool has_parts = false;  // it is a concatenation
+        bool has_parts = false;  // it is a concatenation, or others are some of its channels
         bool is_padded = false;
         slot parent = no_slot;    // it is some channels of this one
         std::size_t channel = 0;  // of the parent, then of the root
@@ -107,8 +107,15 @@ private:
         const auto is_one = [&](slot each) { return is_image(shapes_[each]) && shapes_[each].shape().size() == rank_; };
         if (!is_one(work.output) || !std::ranges::all_of(work.inputs, is_one)) return false;
         const image_size out = size(work.output), in = size(work.inputs[0]);
-        if (work.also != no_slot && (!is_one(work.also) || size(work.also) != out)) return false;
+        if (work.also != no_slot) {
+            if (!is_one(work.also) || !is_one(before_sum(work))) return false;
+            if (is_own_sum(work) && pair_of(before_sum(work), work.also, out).first == no_slot) return false;
+        }
         if (work.is_concatenation) return true;  // the operator has compared them
+        if (work.is_part) {
+            return out.height == in.height && out.width == in.width &&
+                   first_channel_of(work) + out.channels <= in.channels;
+        }
         if (work.shuffled_groups != 0 && (!is_split(work) || shapes_[work.split].shape()[1] != work.shuffled_groups))
             return false;
         switch (work.what) {
@@ -131,10 +138,11 @@ private:
         kernels::image_spread spread = kernels::image_spread::none;
     };
     value_pair pair_of(const recipe_work& work) const {
+        return pair_of(work.inputs[0], work.inputs[1], size(work.output));
+    }
+    value_pair pair_of(slot a, slot b, const image_size& out) const {
         using kernels::image_spread;
-        const image_size out = size(work.output);
-        for (const auto& [first, second] :
-             {std::pair{work.inputs[0], work.inputs[1]}, std::pair{work.inputs[1], work.inputs[0]}}) {
+        for (const auto& [first, second] : {std::pair{a, b}, std::pair{b, a}}) {
             if (size(first) != out) continue;
             const image_size other = size(second);
             if (other == out) return value_pair{first, second, image_spread::none};
@@ -148,6 +156,19 @@ private:
         const auto& split = shapes_[work.split].shape();
         return split.size() == 5 && split[0] == shapes_[work.output].shape()[0] &&
                split[1] * split[2] == out.channels && split[3] == out.height && split[4] == out.width;
+    }
+
+    // What a convolution gives before it is added to another value.
+    slot before_sum(const recipe_work& convolution) const { return in_.steps[convolution.step].outputs[0]; }
+    // Whether one of the two is repeated in the sum: then the addition is a step of its own.
+    bool is_own_sum(const recipe_work& work) const {
+        return work.also != no_slot &&
+               (size(before_sum(work)) != size(work.output) || size(work.also) != size(work.output));
+    }
+    std::size_t first_channel_of(const recipe_work& part) const {
+        std::size_t channel = part.first_channel;
+        for (const slot each : part.parts_before) channel += shapes_[each].shape()[1];
+        return channel;
     }
 
     // --- images of one column ---
@@ -193,7 +214,8 @@ private:
 
     void need_border(const recipe_work& work, const kernels::image_window& window) {
         if (are_together_) return;
-        const image_border read = kernels::border_read_by(window, size(work.inputs[0]), size(work.output));
+        const slot to = is_own_sum(work) ? before_sum(work) : work.output;
+        const image_border read = kernels::border_read_by(window, size(work.inputs[0]), size(to));
         widen(values_[work.inputs[0]].border, read);
     }
     static void widen(image_border& border, const image_border& by) {
@@ -205,6 +227,14 @@ private:
 
     // --- which value is a part of which ---
 
+    void find_parts() {
+        for (const recipe_work& work : recipe_.works) {
+            if (!work.is_part) continue;
+            values_[work.inputs[0]].has_parts = true;
+            values_[work.output].parent = work.inputs[0];
+            values_[work.output].channel = first_channel_of(work);
+        }
+    }
     // A value becomes a part of the last concatenation that it can be a part of.
     void join_concatenations() {
         for (std::size_t i = recipe_.works.size(); i-- > 0;) {
@@ -235,8 +265,10 @@ private:
             of_root_[each] = channel;
             image_border& border = values_[of.root].border;
             widen(border, of.border);
-            for (const std::size_t rows : {border.top, border.left, border.bottom, border.right})
+            for (const std::size_t rows : {border.top, border.bottom})
                 if (rows > most_rows) return false;
+            for (const std::size_t columns : {border.left, border.right})
+                if (columns > most_rows && size(of.root).height != 1) return false;
         }
         return true;
     }
@@ -278,6 +310,7 @@ private:
         for (std::size_t i = 0; i < in_.inputs.size(); ++i)
             begin(image_work::enter, in_.inputs[i], in_.inputs[i], true).outside = static_cast<std::uint32_t>(i);
         for (std::size_t i = 0; i < recipe_.works.size(); ++i) {
+            if (recipe_.works[i].is_part) continue;
             if (recipe_.works[i].is_concatenation) {
                 copy_others(recipe_.works[i]);
             } else {
@@ -303,7 +336,24 @@ private:
         return std::ranges::all_of(work.inputs, [&](slot each) { return fills_memory(each); });
     }
 
+    // A convolution, and then the addition, of which one value is repeated.
+    void write_own_sum(const recipe_work& work, const kernels::image_window& window) {
+        recipe_work convolution = work, sum;
+        convolution.also = no_slot;
+        convolution.output = before_sum(work);
+        convolution.curve = {};
+        convolution.bounds = {};
+        write_step(convolution, window);
+        sum.what = image_work::add;
+        sum.step = work.step;
+        sum.inputs = {convolution.output, work.also};
+        sum.output = work.output;
+        sum.curve = work.curve;
+        sum.bounds = work.bounds;
+        write_step(sum, {});
+    }
     void write_step(const recipe_work& work, const kernels::image_window& window) {
+        if (is_own_sum(work)) return write_own_sum(work, window);
         const bool has_pair = work.what == image_work::add || work.what == image_work::multiply;
         const value_pair pair = has_pair ? pair_of(work) : value_pair{.first = work.inputs[0], .second = work.also};
         const slot also = pair.second;

@@ -6,6 +6,7 @@
 #include <iterator>
 #include <limits>
 #include <map>
+#include <numeric>
 #include <span>
 #include <utility>
 
@@ -45,6 +46,17 @@ std::size_t channel_input(const prepared_graph& in, const step& of) {
     return no_step;
 }
 
+// The input of Add or Mul that is one number for all elements of images, or no_step. With as many dimensions as these,
+// it would give the result more than they have.
+std::size_t number_input(const prepared_graph& in, const step& of) {
+    if (of.inputs.size() != 2 || of.opset < 7) return no_step;
+    for (std::size_t i = 0; i < 2; ++i) {
+        const any_tensor* const number = constant_input(in, of, i);
+        if (number != nullptr && number->elements() == 1 && number->shape().size() <= 3) return i;
+    }
+    return no_step;
+}
+
 bool is_convolution(const prepared_graph& in, const step& of) {
     const any_tensor* const filters = constant_input(in, of, 1);
     if (!is(of, "Conv") || filters == nullptr || filters->elements() == 0) return false;
@@ -75,6 +87,7 @@ std::optional<kernels::image_curve> curve_of(const step& of) {
     using enum kernels::image_curve_kind;
     if (of.opset < 6) return {};  // LeakyRelu and HardSigmoid had other attributes
     if (is(of, "Sigmoid")) return kernels::image_curve{.kind = sigmoid};
+    if (is(of, "Gelu") && text(of, "approximate", "none") == "none") return kernels::image_curve{.kind = gelu};
     if (is(of, "Tanh")) return kernels::image_curve{.kind = tanh};
     if (is(of, "LeakyRelu")) return kernels::image_curve{.kind = leaky, .slope = real(of, "alpha", 0.01f)};
     if (is(of, "Swish"))
@@ -85,24 +98,6 @@ std::optional<kernels::image_curve> curve_of(const step& of) {
     if (is(of, "HardSwish"))
         return kernels::image_curve{.kind = hard_sigmoid, .times_input = true, .slope = 1.0f / 6, .offset = 0.5f};
     return {};
-}
-
-// Whether it is the mean of all pixels of images, which stay images of one pixel.
-bool is_mean_of_image(const prepared_graph& in, const step& of) {
-    if (!is(of, "ReduceMean") || integer(of, "keepdims", 1) != 1) return false;
-    std::vector<std::int64_t> axes;
-    if (const auto* const given = of.from->find<std::vector<std::int64_t>>("axes")) axes = *given;
-    if (of.inputs.size() > 1 && of.inputs[1] != no_slot) {
-        const auto found = in.constants.find(of.inputs[1]);
-        if (found == in.constants.end() || !found->second.is_on_host() || found->second.type() != io::dtype::i64)
-            return false;
-        const std::span<const std::int64_t> given = found->second.values<std::int64_t>();
-        axes.assign(given.begin(), given.end());
-    }
-    std::ranges::sort(axes);
-    // (Of images of another rank these are other axes; then the shapes do not fit the layout.)
-    using list = std::vector<std::int64_t>;
-    return axes == list{2, 3} || axes == list{-2, -1};
 }
 
 bool is_pooling(const prepared_graph& in, const step& of) {
@@ -136,6 +131,44 @@ bool is_transposed_convolution(const prepared_graph& in, const step& of) {
     const any_tensor* const bias = constant_input(in, of, 2);
     return bias != nullptr && bias->shape() == operators::lengths{filters->shape()[1]};
 }
+
+// A list of integers, in an attribute or a constant of the host; none where it is neither.
+std::optional<std::vector<std::int64_t>> integers_of(const prepared_graph& in, const step& of, std::size_t input,
+                                                     std::string_view attribute) {
+    if (const auto* const given = of.from->find<std::vector<std::int64_t>>(attribute)) return *given;
+    if (input >= of.inputs.size() || of.inputs[input] == no_slot) return {};
+    const auto found = in.constants.find(of.inputs[input]);
+    if (found == in.constants.end() || !found->second.is_on_host()) return {};
+    const any_tensor& list = found->second;
+    if (list.type() == io::dtype::i64)
+        return std::vector<std::int64_t>(list.values<std::int64_t>().begin(), list.values<std::int64_t>().end());
+    if (list.type() == io::dtype::i32)
+        return std::vector<std::int64_t>(list.values<std::int32_t>().begin(), list.values<std::int32_t>().end());
+    return {};
+}
+
+// Split of the channels; or Slice of them, from a channel that is known and without leaving any out in between.
+std::optional<std::int64_t> first_channel_of(const prepared_graph& in, const step& of) {
+    if (is(of, "Split")) {
+        const bool are_known = std::all_of(of.inputs.begin() + 1, of.inputs.end(),
+                                           [&](slot each) { return each == no_slot || in.constants.contains(each); });
+        return integer(of, "axis", 0) == 1 && are_known ? std::optional<std::int64_t>(0) : std::nullopt;
+    }
+    if (!is(of, "Slice")) return {};
+    const auto starts = integers_of(in, of, 1, "starts"), ends = integers_of(in, of, 2, "ends"),
+               axes = integers_of(in, of, 3, "axes"), steps = integers_of(in, of, 4, "steps");
+    const bool has_steps = of.inputs.size() > 4 && of.inputs[4] != no_slot;
+    if (!starts || !ends || !axes || axes->size() != 1 || starts->size() != 1 || (*axes)[0] != 1) return {};
+    if ((*starts)[0] < 0 || (has_steps && (!steps || steps->size() != 1 || (*steps)[0] != 1))) return {};
+    return (*starts)[0];
+}
+
+bool is_division(const prepared_graph& in, const step& of) {
+    return first_channel_of(in, of) && !of.is_on_host && of.inner.empty() && of.layers == nullptr &&
+           of.inputs[0] != no_slot && !in.constants.contains(of.inputs[0]) &&
+           std::ranges::none_of(of.outputs, [&](slot each) { return each == no_slot || in.needed_on_host[each]; });
+}
+
 bool is_same(const step& of) {
     return is(of, "Identity") || (is(of, "Dropout") && of.inputs.size() < 3 && of.opset >= 7);
 }
@@ -145,6 +178,7 @@ bool is_same(const step& of) {
 image_role role_of(const prepared_graph& in, const std::vector<std::size_t>& readers, std::size_t at,
                    image_style style) {
     const step& of = in.steps[at];
+    if (style == image_style::one_by_one && is_division(in, of)) return image_role::division;
     const auto is_unread = [&](slot one) { return one == no_slot || readers[one] == no_step; };
     const bool has_one_output = !of.outputs.empty() && of.outputs[0] != no_slot &&
                                 std::all_of(of.outputs.begin() + 1, of.outputs.end(), is_unread);
@@ -157,17 +191,15 @@ image_role role_of(const prepared_graph& in, const std::vector<std::size_t>& rea
                             [&](slot one) { return one == no_slot || in.constants.contains(one); });
     if (takes_constant && !is(of, "Add") && !is(of, "Mul")) return image_role::none;
     if (of.what == &operators::folded_batch_normalization()) return image_role::scale;
-    if (is_convolution(in, of)) {
-        // A CPU has no layout for images of one dimension: there their nodes stay as they are.
-        const bool has_rows = constant_input(in, of, 1)->shape().size() == 4;
-        return has_rows || style == image_style::together ? image_role::convolution : image_role::none;
-    }
+    if (is_convolution(in, of)) return image_role::convolution;
     if (style == image_style::together) {
         if (is_transposed_convolution(in, of)) return image_role::transposed_convolution;
         if (can_be_resampled(in, of)) return image_role::resampling;
     }
     if (is(of, "Add") || is(of, "Mul") || is(of, "Sum")) {
         if (of.inputs.size() != 2 || of.opset < (is(of, "Sum") ? 8 : 7)) return image_role::none;
+        if (!is(of, "Sum") && style == image_style::one_by_one && number_input(in, of) != no_step)
+            return image_role::scale;
         if (!is(of, "Sum") && channel_input(in, of) != no_step) return image_role::scale;
         const bool has_constant = in.constants.contains(of.inputs[0]) || in.constants.contains(of.inputs[1]);
         if (has_constant) return image_role::none;
@@ -291,6 +323,18 @@ private:
                 for (std::size_t i = 0; i < of.inputs.size(); ++i) made.work.inputs.push_back(input(of, i));
                 return;
             }
+            case image_role::division: {
+                std::vector<slot> before;
+                for (const slot each : of.outputs) {
+                    recipe_work& made = begin(at, image_work::copy, each).work;
+                    made.is_part = true;
+                    made.first_channel = static_cast<std::size_t>(*first_channel_of(in_, of));
+                    made.parts_before = before;
+                    made.inputs = {input(of, 0)};
+                    before.push_back(each);
+                }
+                return;
+            }
             case image_role::reshape: {
                 if (shuffle_from(in_, readers_, at).empty()) return;  // the second or third step of one
                 const step& last = in_.steps[shuffle_from(in_, readers_, at).back()];
@@ -371,7 +415,8 @@ private:
             return std::vector<double>(given.begin(), given.end());
         };
         if (of.what == &operators::folded_batch_normalization()) return {0, list(1), list(3)};
-        const std::size_t constant = channel_input(in_, of);
+        std::size_t constant = channel_input(in_, of);
+        if (constant == no_step) constant = number_input(in_, of);
         std::vector<double> given = list(constant);
         const std::size_t count = given.size();
         // (One number for one channel is that whatever the rank is.)
@@ -392,25 +437,49 @@ private:
         });
     }
 
+    // Large numbers that are added and taken away again round what is between.
+    static bool can_add(double first, double second) {
+        constexpr double rounds = 1 << 20;
+        return first == 0 || second == 0 || std::max(std::abs(first), std::abs(second)) < rounds;
+    }
+    // Whether all filters times the factors are finite.
+    static bool can_scale(const draft& of, const std::vector<double>& factors) {
+        constexpr double always = 1e3;
+        const auto larger = [](double most, double each) { return std::max(most, std::abs(each)); };
+        const double by = std::accumulate(factors.begin(), factors.end(), 0.0, larger);
+        return by <= always || std::accumulate(of.filters.begin(), of.filters.end(), 0.0, larger) * by <
+                                   static_cast<double>(std::numeric_limits<float>::max());
+    }
+
     void add_scale(std::size_t at) {
         const step& of = in_.steps[at];
         channel_numbers numbers = numbers_of(of);
         const slot from = input(of, numbers.input);
         draft* const before = only_giver(from, at);
+        const bool is_for_all = style_ == image_style::one_by_one && numbers.factors.size() == 1 && is_one_number(of);
+        if (is_for_all && before != nullptr && !before->factors.empty()) {
+            numbers.factors.resize(before->factors.size(), numbers.factors[0]);
+            numbers.addends.resize(before->factors.size(), numbers.addends[0]);
+        }
         if (before != nullptr && !before->factors.empty() && !before->work.bounds && !before->work.curve &&
             before->work.also == no_slot && before->work.shuffled_groups == 0 &&
             before->factors.size() == numbers.factors.size() && fits_rank(*before, numbers.rank)) {
             std::vector<double> factors = before->factors, addends = before->addends;
+            bool can_join = true;
             for (std::size_t c = 0; c < factors.size(); ++c) {
+                const double moved = addends[c] * numbers.factors[c];
+                can_join = can_join && can_add(moved, numbers.addends[c]);
                 factors[c] *= numbers.factors[c];
-                addends[c] = addends[c] * numbers.factors[c] + numbers.addends[c];
+                addends[c] = moved + numbers.addends[c];
             }
-            if (are_finite(factors) && are_finite(addends)) {
+            if (can_join && are_finite(factors) && are_finite(addends) && can_scale(*before, factors)) {
                 before->factors = std::move(factors);
                 before->addends = std::move(addends);
                 return continues(*before, of.outputs[0]);
             }
         }
+        if (is_for_all)
+            return add_line(at, from, static_cast<float>(numbers.factors[0]), static_cast<float>(numbers.addends[0]));
         draft& made = begin(at, image_work::scale, of.outputs[0]);
         made.work.inputs = {from};
         made.work.channels = numbers.factors.size();
@@ -419,8 +488,30 @@ private:
         made.addends = std::move(numbers.addends);
     }
 
+    bool is_one_number(const step& of) const {
+        return (is(of, "Add") || is(of, "Mul")) && number_input(in_, of) != no_step;
+    }
+    // One number for all channels, where it cannot be a part of filters: after the curve before it, if there is one.
+    void add_line(std::size_t at, slot from, float factor, float addend) {
+        draft* const before = only_giver(from, at);
+        if (takes_bounds(before) && before->work.curve && !before->work.bounds) {
+            kernels::image_curve& curve = before->work.curve;
+            const float scaled = curve.factor * factor, moved = curve.addend * factor, sum = moved + addend;
+            const auto is_exact = [&](float made, float of) { return std::isnormal(made) || of == 0 || factor == 0; };
+            if (is_exact(scaled, curve.factor) && is_exact(moved, curve.addend) && std::isfinite(sum) &&
+                can_add(static_cast<double>(moved), static_cast<double>(addend))) {
+                curve.is_scaled = true;
+                curve.factor = scaled;
+                curve.addend = sum;
+                return continues(*before, in_.steps[at].outputs[0]);
+            }
+        }
+        add_curve(at, from,
+                  {.kind = kernels::image_curve_kind::same, .is_scaled = true, .factor = factor, .addend = addend}, at);
+    }
+
     static bool takes_bounds(const draft* of) {
-        return of != nullptr && !of->work.is_concatenation && of->work.what != image_work::shuffle;
+        return of != nullptr && !of->work.is_concatenation && !of->work.is_part && of->work.what != image_work::shuffle;
     }
     static bool takes_curve(const draft* of) { return takes_bounds(of) && !of->work.bounds && !of->work.curve; }
     static void narrow(draft& of, const image_bounds& next) {
@@ -475,8 +566,10 @@ private:
     bool join_curve(std::size_t at, slot x, slot curved) {
         draft* const giver = only_giver(curved, at);
         if (giver == nullptr || giver->work.what != image_work::copy || giver->work.is_concatenation) return false;
+        if (giver->work.is_part) return false;
         const recipe_work& work = giver->work;
-        if (!work.curve || work.curve.times_input || work.bounds || work.inputs[0] != x) return false;
+        if (!work.curve || work.curve.times_input || work.curve.is_scaled || work.bounds || work.inputs[0] != x)
+            return false;
         kernels::image_curve curve = work.curve;
         curve.times_input = true;
         if (uses_[x] == 2) readers_[x] = at;  // the other one was the curve
@@ -548,6 +641,23 @@ private:
 };
 
 }  // namespace
+
+bool is_mean_of_image(const prepared_graph& in, const step& of) {
+    if (!is(of, "ReduceMean") || integer(of, "keepdims", 1) != 1) return false;
+    std::vector<std::int64_t> axes;
+    if (const auto* const given = of.from->find<std::vector<std::int64_t>>("axes")) axes = *given;
+    if (of.inputs.size() > 1 && of.inputs[1] != no_slot) {
+        const auto found = in.constants.find(of.inputs[1]);
+        if (found == in.constants.end() || !found->second.is_on_host() || found->second.type() != io::dtype::i64)
+            return false;
+        const std::span<const std::int64_t> given = found->second.values<std::int64_t>();
+        axes.assign(given.begin(), given.end());
+    }
+    std::ranges::sort(axes);
+    // (Of images of another rank these are other axes; then the shapes do not fit the layout.)
+    using list = std::vector<std::int64_t>;
+    return axes == list{2, 3} || axes == list{-2, -1};
+}
 
 image_recipe recipe_of(const prepared_graph& in, number_packer& numbers, image_style style) {
     return recipe_maker(in, numbers, style).make();

@@ -22,7 +22,10 @@ struct image_bounds {
 
 struct recipe_work {
     kernels::image_work what{};
-    bool is_concatenation = false;  // then `what` does not matter
+    bool is_concatenation = false;        // then `what` does not matter
+    bool is_part = false;                 // the same: the output is some channels of the input,
+    std::size_t first_channel = 0;        // from this one on,
+    std::vector<slot> parts_before = {};  // and after as many as these values have
     std::vector<slot> inputs;
     slot output = no_slot;
     slot also = no_slot;   // convolve: a value that is added
@@ -78,8 +81,9 @@ enum class image_role : unsigned char {
     multiplication,
     resampling,
     concatenation,
-    same,    // gives its input
-    reshape  // part of a shuffle
+    division,  // gives some of the channels: Split, Slice
+    same,      // gives its input
+    reshape    // part of a shuffle
 };
 // `readers` are only_readers of the graph.
 image_role role_of(const prepared_graph& in, const std::vector<std::size_t>& readers, std::size_t step,
@@ -88,6 +92,9 @@ image_role role_of(const prepared_graph& in, const std::vector<std::size_t>& rea
 // none.
 std::vector<std::size_t> shuffle_from(const prepared_graph& in, const std::vector<std::size_t>& readers,
                                       std::size_t step);
+
+// Whether it is the mean of all pixels of images, which stay images of one pixel.
+bool is_mean_of_image(const prepared_graph& in, const step& of);
 
 image_recipe recipe_of(const prepared_graph& in, number_packer& numbers, image_style style);
 

@@ -36,15 +36,17 @@ const any_tensor* host_constant(const prepared_graph& in, const step& of, std::s
     return &found->second;
 }
 
-kernels::resampled_axis axis_of(std::string_view place, std::size_t from, std::size_t to, double scale, double width) {
-    if (from == to && scale == 1) return {};  // kept
-    if (place == "asymmetric") return {.divisor = scale};
+// A position x is x * factor / divisor on the input's axis.
+kernels::resampled_axis axis_of(std::string_view place, std::size_t from, std::size_t to, double factor, double divisor,
+                                double width) {
+    if (from == to && factor == divisor) return {};  // kept
+    if (place == "asymmetric") return {.factor = factor, .divisor = divisor};
     if (place == "align_corners") {
         if (width == 1) return {.factor = 0};
         return {.factor = static_cast<double>(from) - 1, .divisor = width - 1};
     }
     if (place == "pytorch_half_pixel" && to == 1) return {.factor = 0};
-    return {.shift = 0.5, .divisor = scale, .back = 0.5};
+    return {.shift = 0.5, .factor = factor, .divisor = divisor, .back = 0.5};
 }
 
 }  // namespace
@@ -71,14 +73,15 @@ kernels::image_resampling resampling_of(const prepared_graph& in, const step& of
     const any_tensor* const scales = host_constant(in, of, 2, io::dtype::f32);
     // `back`: from the last axis.
     const auto axis = [&](std::size_t back, std::size_t length, std::size_t made) {
-        double scale = static_cast<double>(made) / static_cast<double>(length), width = static_cast<double>(made);
+        double factor = static_cast<double>(length), divisor = static_cast<double>(made), width = divisor;
         if (scales != nullptr) {
             const std::span<const float> given = scales->values<float>();
             // (Images of one dimension have no axis of rows.)
-            scale = back + 2 < given.size() ? static_cast<double>(given[given.size() - 1 - back]) : 1.0;
-            width = scale * static_cast<double>(length);
+            factor = 1;
+            divisor = back + 2 < given.size() ? static_cast<double>(given[given.size() - 1 - back]) : 1.0;
+            width = divisor * static_cast<double>(length);
         }
-        return axis_of(place_of(of), length, made, scale, width);
+        return axis_of(place_of(of), length, made, factor, divisor, width);
     };
     return {.by = *manner_of(of), .rows = axis(1, from.height, to.height), .columns = axis(0, from.width, to.width)};
 }

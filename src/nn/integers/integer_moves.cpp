@@ -18,8 +18,9 @@ bool is_plain(const step& of) {
            integer(of, "precision", 0) == 0 && integer(of, "saturate", 1) == 1;
 }
 
-// Operators of one input with elements, each of which an element of the output is. A byte stands for a larger number
-// than another one if it is larger.
+}  // namespace
+
+// A byte stands for a larger number than another one if it is larger.
 bool only_moves(const step& of) {
     constexpr std::array<std::string_view, 7> names{"Flatten", "MaxPool",   "Reshape",  "Slice",
                                                     "Squeeze", "Transpose", "Unsqueeze"};
@@ -27,8 +28,6 @@ bool only_moves(const step& of) {
     return !of.is_on_host && given == 1 && of.outputs[0] != no_slot && of.inner.empty() &&
            std::ranges::any_of(names, [&](std::string_view each) { return is(of, each); });
 }
-
-}  // namespace
 
 std::optional<byte_scale> byte_scale_of(const prepared_graph& in, const step& of) {
     if ((!is(of, "QuantizeLinear") && !is(of, "DequantizeLinear")) || !is_plain(of) || of.inputs.size() < 3) return {};
@@ -50,6 +49,14 @@ std::optional<byte_scale> byte_scale_of(const prepared_graph& in, const step& of
     // A byte that becomes a number is the same byte again.
     const bool is_usable = std::isnormal(made.scale) && made.scale > 0 && std::isfinite(made.scale * 256);
     return is_usable ? std::optional(made) : std::nullopt;
+}
+
+void erase_unread_dequantizations(prepared_graph& in) {
+    const std::vector<std::size_t> readers = only_readers(in);
+    std::erase_if(in.steps, [&](const step& each) {
+        return is(each, "DequantizeLinear") && each.outputs[0] != no_slot && readers[each.outputs[0]] == no_step &&
+               !in.needed_on_host[each.outputs[0]];
+    });
 }
 
 void move_bytes(prepared_graph& in) {

@@ -32,6 +32,21 @@ std::optional<kernels::image_size> size_of(const operators::lengths& shape) {
     return kernels::image_size{shape[1], shape.size() == 4 ? shape[2] : 1, shape.size() > 2 ? shape.back() : 1};
 }
 
+// How the elements of `other` meet those of `all`.
+std::optional<kernels::image_spread> spread_of(const kernels::image_size& all, const kernels::image_size& other,
+                                               const kernels::image_size& out) {
+    if (all != out) return {};
+    if (other == out) return kernels::image_spread::none;
+    if (other == kernels::image_size{out.channels, 1, 1}) return kernels::image_spread::pixels;
+    if (other == kernels::image_size{1, out.height, out.width}) return kernels::image_spread::channels;
+    return {};
+}
+// Whether the sum of a window is within 32 bits.
+bool can_be_summed(const kernels::image_window& window) {
+    constexpr std::size_t most = std::size_t{1} << 22;
+    return window.size.height <= most && window.size.width <= most / window.size.height;
+}
+
 void run_integers_on_host(const void* closure) {
     kernels::run_integer_program(*static_cast<const integer_call*>(closure));
 }
@@ -52,15 +67,15 @@ integer_role integer_role_of(const prepared_graph& in, std::size_t which) {
     return integer_role::none;
 }
 
-integer_stretch::integer_stretch(prepared_graph of, const integer_weights& weights, device& on)
+integer_stretch::integer_stretch(prepared_graph of, const integer_weights& weights, const model& from, device& on)
     : joined_steps(std::move(of)), on_(on) {
     kernels::integer_numbers numbers;
-    is_possible_ = read_body(weights, numbers);
+    is_possible_ = read_body(weights, from, numbers);
     if (is_possible_) numbers_ = bytes_on_device(on_, numbers.all().data(), numbers.all().size());
 }
 
 // What comes in as bytes, the steps, and what goes out as bytes.
-bool integer_stretch::read_body(const integer_weights& weights, kernels::integer_numbers& numbers) {
+bool integer_stretch::read_body(const integer_weights& weights, const model& from, kernels::integer_numbers& numbers) {
     const prepared_graph& in = body();
     if (in.inputs.size() + in.outputs.size() > kernels::most_outside_integers) return false;
     std::vector<std::size_t> channels(in.slots, 0);  // where they are known
@@ -79,20 +94,30 @@ bool integer_stretch::read_body(const integer_weights& weights, kernels::integer
         enters.outside = i;
         enters.is_signed = input_types_[i] == io::dtype::i8;
     }
-    for (std::size_t i = 0; i < in.steps.size(); ++i)
-        if (!add_work(in.steps[i], i, weights, numbers, channels)) return false;
+    const std::vector<std::optional<byte_group>> groups = byte_groups(in);
+    std::vector<bool> is_of_group(in.steps.size(), false);
+    for (const auto& group : groups)
+        if (group)
+            for (const std::size_t each : group->steps) is_of_group[each] = true;
+    for (std::size_t i = 0; i < in.steps.size(); ++i) {
+        if (groups[i]) {
+            if (!add_group(*groups[i], from, numbers, channels)) return false;
+        } else if (!is_of_group[i] && !add_work(in.steps[i], i, weights, numbers, channels)) {
+            return false;
+        }
+    }
     for (std::size_t i = 0; i < in.outputs.size(); ++i) {
-        const auto from = std::ranges::find(works_, in.outputs[i], &work::out);
-        if (from == works_.end() || from->is_flat) return false;
-        if (from->what == integer_work::dequantize) {
-            from->outside = in.inputs.size() + i;
+        const auto giver = std::ranges::find(works_, in.outputs[i], &work::out);
+        if (giver == works_.end() || giver->is_flat) return false;
+        if (giver->what == integer_work::dequantize) {
+            giver->outside = in.inputs.size() + i;
             continue;
         }
         work leaves;
         leaves.what = integer_work::leave;
         leaves.in = in.outputs[i];
         leaves.outside = in.inputs.size() + i;
-        leaves.is_signed = from->is_signed;
+        leaves.is_signed = giver->is_signed;
         works_.push_back(leaves);
     }
     return std::ranges::none_of(works_, [&](const work& each) {
@@ -171,17 +196,69 @@ bool integer_stretch::add_work(const step& of, std::size_t at, const integer_wei
     return true;
 }
 
+bool integer_stretch::add_group(const byte_group& group, const model& from, kernels::integer_numbers& numbers,
+                                std::vector<std::size_t>& channels) {
+    const prepared_graph& in = body();
+    const auto quantity_of = [](const byte_scale& of) { return byte_quantity{of.scale, kept_zero(of.zero, of.type)}; };
+    const auto first = std::ranges::find(works_, group.parts[0].bytes, &work::out);
+    if (first == works_.end()) return false;
+    work made;
+    made.in = group.parts[0].bytes;
+    made.out = in.steps[group.steps.back()].outputs[0];
+    made.step = group.core;
+    made.has_relu = group.has_relu;
+    made.is_signed = group.gives ? group.gives->type == io::dtype::i8 : first->is_signed;
+    channels[made.out] = channels[made.in];
+    if (group.what != byte_operator::join && group.what != byte_operator::map) {
+        made.quantity = quantity_of(*group.gives);
+        made.read = quantity_of(*group.parts[0].scale);
+    }
+    switch (group.what) {
+        case byte_operator::sum:
+        case byte_operator::product:
+            made.what = group.what == byte_operator::sum ? integer_work::add : integer_work::multiply;
+            made.also = group.parts[1].bytes;
+            made.also_read = quantity_of(*group.parts[1].scale);
+            channels[made.out] = std::max(channels[made.in], channels[made.also]);
+            break;
+        case byte_operator::average:
+            made.what = integer_work::average;
+            made.counts_padding = integer(in.steps[group.core], "count_include_pad", 0) != 0;
+            break;
+        case byte_operator::map: {
+            const std::optional<byte_table> table = table_of(in, group, from);
+            if (!table) return false;
+            made.what = integer_work::map;
+            made.numbers = numbers.add_table(*table);
+            break;
+        }
+        case byte_operator::join:
+            made.what = integer_work::map;
+            made.is_part = true;
+            channels[made.out] = 0;
+            for (const byte_group::part& each : group.parts) {
+                made.in = each.bytes;
+                made.numbers = numbers.add_table(table_between(each.scale, group.gives));
+                works_.push_back(made);
+                made.parts_before.push_back(each.bytes);
+                channels[made.out] += channels[each.bytes];
+            }
+            return true;
+    }
+    works_.push_back(made);
+    return true;
+}
+
 // --- for inputs of some shapes -------------------------------------------------------------------------------------
 
 // Where values are.
 struct integer_stretch::planner {
     struct value {
         std::size_t source = 0;  // another value, where this one is flattened
-        bool is_written = false;
         kernels::image_size size;
         kernels::image_border border;
         std::uint8_t fill = 0;
-        bool has_fill = false, is_flattened = false;
+        bool has_fill = false;
         std::size_t last = 0;  // the last work that uses it
         std::size_t begin = 0, bytes = 0;
         kernels::image_place at;
@@ -232,6 +309,7 @@ auto integer_stretch::make_program(const std::filesystem::path& path, std::span<
     planner plan(body().slots);
     std::vector<integer_step> steps;
     std::optional<std::size_t> images;
+    std::vector<bool> is_exchanged(works_.size(), false);  // of a pair the second value has all elements
     // Sizes and borders.
     for (std::size_t i = 0; i < works_.size(); ++i) {
         const work& each = works_[i];
@@ -242,7 +320,6 @@ auto integer_stretch::make_program(const std::filesystem::path& path, std::span<
         images = shape[0];
         if (each.is_flat) {
             plan.values[each.out].source = plan.values[each.in].source;
-            plan.of(each.in).is_flattened = true;
             if (size->elements() != plan.of(each.in).size.elements()) return nullptr;
             continue;
         }
@@ -254,6 +331,9 @@ auto integer_stretch::make_program(const std::filesystem::path& path, std::span<
         made.groups = each.groups;
         made.numbers = each.numbers;
         made.quantity = each.quantity;
+        made.read = each.read;
+        made.also_read = each.also_read;
+        made.counts_padding = each.counts_padding;
         made.in = made.out = *size;
         const bool reads = each.what != integer_work::enter && each.what != integer_work::quantize;
         const bool writes = each.what != integer_work::leave && each.what != integer_work::dequantize;
@@ -265,10 +345,37 @@ auto integer_stretch::make_program(const std::filesystem::path& path, std::span<
                 made.in = {from.size.channels, 1, from.size.height * from.size.width};
                 made.window.size = {1, made.in.width};
             } else if (each.what == integer_work::convolve || each.what == integer_work::convolve_channels ||
-                       each.what == integer_work::maximum) {
+                       each.what == integer_work::maximum || each.what == integer_work::average) {
                 made.window = image_window_of(body().steps[each.step], from.size, path, shapes);
             }
-            if (!each.is_layer && each.what != integer_work::maximum && writes &&
+            if (each.what == integer_work::average && !can_be_summed(made.window)) return nullptr;
+            if (each.what == integer_work::average &&
+                (made.in.channels != made.out.channels ||
+                 (is(body().steps[each.step], "ReduceMean") && shape.size() != 4)))
+                return nullptr;
+            if (each.also != no_slot) {
+                // Of values of other ranks other dimensions meet.
+                if (shapes[each.in].shape().size() != shape.size() || shapes[each.also].shape().size() != shape.size())
+                    return nullptr;
+                const auto spread = spread_of(from.size, plan.of(each.also).size, made.out);
+                const auto other = spread_of(plan.of(each.also).size, from.size, made.out);
+                if (!spread && !other) return nullptr;
+                is_exchanged[i] = !spread;
+                made.also_spread = spread ? *spread : *other;
+                plan.of(each.also).last = i;
+            }
+            if (each.what == integer_work::map && !each.is_part && made.in != made.out) return nullptr;
+            if (each.is_part) {
+                std::size_t before = 0;
+                for (const slot part : each.parts_before) before += plan.of(part).size.channels;
+                if (before + made.in.channels > size->channels || made.in.height != size->height ||
+                    made.in.width != size->width)
+                    return nullptr;
+                made.out.channels = made.in.channels;
+            }
+            const bool is_convolution =
+                each.what == integer_work::convolve || each.what == integer_work::convolve_channels;
+            if (!each.is_layer && is_convolution &&
                 !plan.read_around(from, kernels::border_read_by(made.window, made.in, made.out), each.fill))
                 return nullptr;
             if (!writes) made.out = made.in;
@@ -276,7 +383,7 @@ auto integer_stretch::make_program(const std::filesystem::path& path, std::span<
         }
         if (writes) {
             planner::value& to = plan.of(each.out);
-            to.size = made.out;
+            to.size = *size;
             to.last = i;
         }
         steps.push_back(made);
@@ -291,15 +398,27 @@ auto integer_stretch::make_program(const std::filesystem::path& path, std::span<
         if (made.what != integer_work::leave && made.what != integer_work::dequantize) {
             planner::value& to = plan.of(each.out);
             std::erase_if(live, [&](const planner::value* one) { return one->last < i; });
-            bytes = std::max(bytes, plan.place(to, live));
-            live.push_back(&to);
+            if (each.parts_before.empty()) {
+                bytes = std::max(bytes, plan.place(to, live));
+                live.push_back(&to);
+            }
             made.to = to.at;
             made.border = to.border;
+            if (!each.parts_before.empty()) made.border = {};  // the first part has written it
+            for (const slot before : each.parts_before) made.to.first += plan.of(before).size.channels;
             made.fill = to.fill;
         }
         if (made.what != integer_work::enter && made.what != integer_work::quantize) {
             planner::value& from = plan.of(each.in);
             made.from = from.at;
+            if (each.also != no_slot) {
+                made.also = plan.of(each.also).at;
+                if (is_exchanged[i]) {
+                    std::swap(made.from, made.also);
+                    std::swap(made.read, made.also_read);
+                    made.in = made.out;
+                }
+            }
             const auto& around = from.border;
             // A layer reads the image as one run.
             if (each.is_layer && around.left + around.right != 0) return nullptr;

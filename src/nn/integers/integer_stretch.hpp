@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // integer_stretch: steps of a network on integers of 8 bits that one command of a CPU carries out
-// (kernels/integer_images): convolutions, poolings and dense layers of bytes, what quantizes their inputs and what
-// dequantizes their outputs.
+// (kernels/integer_images): convolutions, poolings, dense layers and groups of bytes (byte_groups.hpp), what quantizes
+// their inputs and what dequantizes their outputs.
 #pragma once
 
 #include <cstddef>
@@ -13,6 +13,7 @@
 
 #include "kernels/integer_images/integer_program.hpp"
 #include "nn/images/stretch.hpp"
+#include "nn/integers/byte_groups.hpp"
 #include "nn/integers/integer_weights.hpp"
 #include "nn/joined_steps.hpp"
 
@@ -32,8 +33,8 @@ integer_role integer_role_of(const prepared_graph& in, std::size_t step);
 
 class integer_stretch final : public joined_steps {
 public:
-    // Each step of the body has a role. Constants are in host memory.
-    integer_stretch(prepared_graph body, const integer_weights& weights, device& on);
+    // Each step of the body has a role or is of a group. Constants are in host memory.
+    integer_stretch(prepared_graph body, const integer_weights& weights, const model& from, device& on);
 
     // Whether it knows all that does not depend on shapes. If not, it submits nothing.
     bool is_possible() const noexcept { return is_possible_; }
@@ -46,13 +47,18 @@ private:
     struct work {
         kernels::integer_work what{};
         slot in = no_slot, out = no_slot;
+        slot also = no_slot;      // the second value of two
         std::size_t step = 0;     // of the body
         bool is_layer = false;    // a convolution by one window, which is the whole image
         bool is_flat = false;     // gives its input, flattened
         std::size_t outside = 0;  // of enter, quantize, leave, dequantize
         bool is_signed = false, has_relu = false;
         kernels::byte_quantity quantity;  // of what it writes; of dequantize: reads
-        std::uint8_t fill = 0;            // of a convolution: what its windows read around the image
+        kernels::byte_quantity read, also_read;
+        bool counts_padding = false;     // of an average
+        bool is_part = false;            // of a join
+        std::vector<slot> parts_before;  // the same: the values before it
+        std::uint8_t fill = 0;           // of a convolution: what its windows read around the image
         std::size_t groups = 1, numbers = 0;
     };
     // What is made once for all inputs of the same shapes.
@@ -63,7 +69,9 @@ private:
     };
     struct planner;
 
-    bool read_body(const integer_weights& weights, kernels::integer_numbers& numbers);
+    bool read_body(const integer_weights& weights, const model& from, kernels::integer_numbers& numbers);
+    bool add_group(const byte_group& group, const model& from, kernels::integer_numbers& numbers,
+                   std::vector<std::size_t>& channels);
     bool add_work(const step& of, std::size_t at, const integer_weights& weights, kernels::integer_numbers& numbers,
                   std::vector<std::size_t>& channels);
     std::shared_ptr<const program> make_program(const std::filesystem::path& path,

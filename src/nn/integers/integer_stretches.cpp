@@ -2,9 +2,11 @@
 // Finds stretches of convolutions of bytes and of what is around them, and makes one step of each.
 #include <algorithm>
 #include <memory>
+#include <optional>
 #include <utility>
 #include <vector>
 
+#include "nn/integers/byte_groups.hpp"
 #include "nn/integers/integer_stretch.hpp"
 #include "nn/integers/integer_weights.hpp"
 #include "nn/operators/table.hpp"
@@ -23,11 +25,26 @@ constexpr std::size_t most_layer_weights = std::size_t{256} << 10;
 class integer_search {
 public:
     explicit integer_search(const prepared_graph& in)
-        : in_(in), readers_(only_readers(in)), givers_(givers(in)), values_(in) {}
+        : in_(in),
+          readers_(only_readers(in)),
+          givers_(givers(in)),
+          groups_(byte_groups(in)),
+          is_of_group_(in.steps.size(), false),
+          values_(in) {
+        for (const auto& group : groups_)
+            if (group)
+                for (const std::size_t each : group->steps) is_of_group_[each] = true;
+    }
 
     // The steps of each stretch, in order. A later one has later steps only.
     std::vector<std::vector<std::size_t>> find() {
-        for (std::size_t i = 0; i < in_.steps.size(); ++i) take(i);
+        for (std::size_t i = 0; i < in_.steps.size(); ++i) {
+            if (groups_[i]) {
+                take_group(*groups_[i]);
+            } else if (!is_of_group_[i]) {
+                take(i);
+            }
+        }
         close();
         return std::move(found_);
     }
@@ -81,6 +98,20 @@ private:
         }
     }
 
+    // All of it or none. Nothing outside reads what its steps give before the last one.
+    void take_group(const byte_group& of) {
+        const bool is_inside =
+            std::ranges::all_of(of.parts, [&](const auto& each) { return values_[each.bytes] == state::inside; });
+        if (!is_inside) {
+            for (const std::size_t each : of.steps) take(each);
+            return;
+        }
+        for (const std::size_t each : of.steps) {
+            open_.push_back(each);
+            values_.mark(in_.steps[each], state::inside);
+        }
+    }
+
     // With what quantizes for one of its convolutions only.
     void close() {
         if (!open_.empty()) {
@@ -88,6 +119,7 @@ private:
             for (const std::size_t each : open_) {
                 const slot from = in_.steps[each].inputs[0];
                 const std::size_t giver = givers_[from];
+                if (values_[from] == state::inside) continue;
                 const bool is_later = found_.empty() || (giver < several_steps && giver > found_.back().back());
                 if (role_at(giver) == integer_role::quantize && readers_[from] == each && is_later)
                     all.push_back(giver);
@@ -101,6 +133,8 @@ private:
 
     const prepared_graph& in_;
     const std::vector<std::size_t> readers_, givers_;
+    const std::vector<std::optional<byte_group>> groups_;
+    std::vector<bool> is_of_group_;
     stretch_values values_;
     std::vector<std::size_t> open_;
     std::vector<std::vector<std::size_t>> found_;
@@ -108,12 +142,13 @@ private:
 
 }  // namespace
 
-void fuse_integer_stretches(prepared_graph& in, const integer_weights& weights, execution_context& context) {
+void fuse_integer_stretches(prepared_graph& in, const integer_weights& weights, const model& from,
+                            execution_context& context) {
     if (context.device().kind() != device_kind::cpu) return;
     fuse_stretches(
         in, integer_search(in).find(), kernels::most_outside_integers,
         [&](prepared_graph body) -> std::shared_ptr<const joined_steps> {
-            auto made = std::make_shared<const integer_stretch>(std::move(body), weights, context.device());
+            auto made = std::make_shared<const integer_stretch>(std::move(body), weights, from, context.device());
             return made->is_possible() ? made : nullptr;
         },
         [&](step& whole) {

@@ -10,6 +10,7 @@
 #include "nn/operators/dense_layers.hpp"
 #include "nn/prepared_graph.hpp"
 #include "sluice/io/dtype.hpp"
+#include "sluice/nn/model.hpp"
 
 namespace sluice::nn::detail {
 
@@ -28,11 +29,19 @@ struct byte_scale {
 // zero point, which says the type. None for others.
 std::optional<byte_scale> byte_scale_of(const prepared_graph& in, const step& of);
 
+// Whether it has one input with elements, each of which an element of the output is: MaxPool, Reshape.
+bool only_moves(const step& of);
+
+// Those that nothing reads any more.
+void erase_unread_dequantizations(prepared_graph& in);
+
 // DequantizeLinear, an operator that only moves or compares elements, and QuantizeLinear with the same numbers: the
 // operator moves the bytes, which are the same.
 void move_bytes(prepared_graph& in);
 
-// Stretches of convolutions, poolings and layers of bytes become one command each. On a CPU.
-void fuse_integer_stretches(prepared_graph& in, const integer_weights& weights, execution_context& context);
+// Stretches of convolutions, poolings, layers and other operators of bytes become one command each. On a CPU. `from`:
+// the network's model.
+void fuse_integer_stretches(prepared_graph& in, const integer_weights& weights, const model& from,
+                            execution_context& context);
 
 }  // namespace sluice::nn::detail

@@ -6,13 +6,14 @@
 
 #include "sluice/base/file_error.hpp"
 #include "sluice/base/printable.hpp"
+#include "sluice/nn/onnx.hpp"
 
 namespace sluice::nn::detail {
 namespace {
 
 std::int64_t own_opset(const model& of) {
     const auto found = of.opsets.find("");
-    return found != of.opsets.end() ? found->second : 0;
+    return found != of.opsets.end() ? found->second : newest_onnx_opset;
 }
 
 template <typename T>
@@ -26,8 +27,14 @@ constant constant_of_values(io::dtype type, const std::vector<T>& values, std::v
 }  // namespace
 
 expanded_node::expanded_node(const model& of, node what, std::size_t position, std::span<graph* const> scopes,
-                             std::vector<node>& to)
-    : model_(of), node_(std::move(what)), position_(position), scopes_(scopes), to_(to), opset_(own_opset(of)) {}
+                             new_names& names, std::vector<node>& to)
+    : model_(of),
+      node_(std::move(what)),
+      position_(position),
+      scopes_(scopes),
+      names_(names),
+      to_(to),
+      opset_(own_opset(of)) {}
 
 void expanded_node::refuse(std::string_view why) const {
     throw file_error(model_.path, file_error::no_offset, label_of(node_, position_), why);
@@ -88,10 +95,12 @@ bool expanded_node::is_given_by(std::string_view value, std::string_view op) con
     });
 }
 
-// (What check() finds twice, it refuses.)
 std::string expanded_node::new_name() {
-    const std::string name = node_.name.empty() ? node_.op + "#" + std::to_string(position_) : node_.name;
-    return name + "/" + std::to_string(made_++);
+    const std::string base = (node_.name.empty() ? node_.op + "#" + std::to_string(position_) : node_.name) + "/";
+    std::string name;
+    do name = base + std::to_string(made_++);
+    while (!names_.take(name));
+    return name;
 }
 
 std::string expanded_node::add_constant(constant value) {

@@ -12,6 +12,7 @@
 #include <utility>
 #include <vector>
 
+#include "new_names.hpp"
 #include "sluice/nn/model.hpp"
 
 namespace sluice::nn::detail {
@@ -21,7 +22,7 @@ using named_attributes = std::map<std::string, attribute, std::less<>>;
 class expanded_node {
 public:
     // What is made goes to `to`. `scopes`: the graph and those around it, the innermost last.
-    expanded_node(const model& of, node what, std::size_t position, std::span<graph* const> scopes,
+    expanded_node(const model& of, node what, std::size_t position, std::span<graph* const> scopes, new_names& names,
                   std::vector<node>& to);
 
     [[noreturn]] void refuse(std::string_view why) const;              // errc::bad_file
@@ -66,6 +67,7 @@ private:
     const node node_;
     const std::size_t position_;
     const std::span<graph* const> scopes_;
+    new_names& names_;
     std::vector<node>& to_;
     const std::int64_t opset_;
     std::size_t made_ = 0;

@@ -14,7 +14,7 @@ namespace {
 
 class expander {
 public:
-    expander(model& of, const own_operators& own) : model_(of), own_(own) {}
+    expander(model& of, const own_operators& own) : model_(of), own_(own), names_(of.body) {}
 
     void run() {
         expand(model_.body);
@@ -54,7 +54,7 @@ private:
                 continue;
             }
             ++found_;
-            expanded_node call(model_, std::move(each), i, scopes_, made);
+            expanded_node call(model_, std::move(each), i, scopes_, names_, made);
             known->expand(call);
         }
         body.nodes = std::move(made);
@@ -63,6 +63,7 @@ private:
 
     model& model_;
     const own_operators& own_;
+    new_names names_;
     std::vector<graph*> scopes_;
     std::size_t found_ = 0;
 };

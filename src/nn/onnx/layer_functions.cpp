@@ -176,6 +176,9 @@ void embeddings(expanded_node& in) {
     if (in.has(8)) {
         positions = in.apply("Gather", {in.input(3), in.input(8)});
     } else {
+        const constant* const table = in.constant_of(in.input(3));
+        if (table != nullptr && !table->shape.empty() && table->shape[0] == 1)
+            in.refuse_unsupported("has the position of one token only");  // which Add would take for each
         const std::string length =
             in.apply("Gather", {in.apply("Shape", {in.input(0)}), in.integers({1})}, {{"axis", std::int64_t{0}}});
         positions = in.apply("Slice", {in.input(3), in.integers({0}), length, in.integers({0})});

@@ -68,6 +68,11 @@ void average_pool(expanded_node& in) {
     in.require(4, 5, 1,
                {"auto_pad", "ceil_mode", "channels_last", "count_include_pad", "kernel_shape", "pads", "strides"});
     require_channels_first(in);
+    if (in.integer("ceil_mode", 0) != 0 && in.integer("count_include_pad", 0) != 0) {
+        in.refuse_unsupported(
+            "counts padding (count_include_pad) in windows that may reach over the end (ceil_mode), "
+            "where ONNX Runtime differs from AveragePool");
+    }
     const auto with = in.some({"auto_pad", "ceil_mode", "count_include_pad", "kernel_shape", "pads", "strides"});
     give_quantized(in, in.apply("AveragePool", {dequantized(in, 0)}, with), 3);
 }

@@ -7,9 +7,11 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <utility>
 
+#include "new_names.hpp"
 #include "sluice/base/printable.hpp"
 #include "tensor_reader.hpp"
 
@@ -52,11 +54,14 @@ constant constant_of(const numbers& values, bool is_list) {
 
 class unfolding {
 public:
-    unfolding(const std::filesystem::path& path, std::int64_t opset) : path_(path), opset_(opset) {}
+    unfolding(const std::filesystem::path& path, std::int64_t opset, const graph& body)
+        : path_(path), opset_(opset), names_(body) {}
 
     void unfold(graph& body, sequences known, bool is_inner) {
         std::vector<node> nodes = std::exchange(body.nodes, {});
         body_ = &body;
+        for (const value_info& each : body.inputs) know(each.name, std::nullopt);
+        for (const auto& [name, value] : body.constants) know(name, std::nullopt);
         for (std::size_t at = 0; at < nodes.size(); ++at) {
             label_ = label_of(nodes[at], at);
             unfold_inside(nodes[at], known);
@@ -78,6 +83,8 @@ public:
                                    .shape = {}});
         }
         body.outputs = std::move(outputs);
+        // What the network is made for is not a caller's to replace.
+        if (!is_inner) std::erase_if(body.defaults, [&](const value_info& each) { return fixed_.contains(each.name); });
     }
 
 private:
@@ -95,9 +102,11 @@ private:
             if (const auto* const inner = std::get_if<std::shared_ptr<const graph>>(&value)) {
                 auto changed = std::make_shared<graph>(**inner);
                 const std::string around = label_;
+                const std::size_t known_around = hidden_.size();
                 for (const auto& [outside, its] : known) hold(its.elements.size() + 1);  // it gets a copy
                 unfold(*changed, known, true);
                 label_ = around;
+                forget(known_around);
                 value = std::shared_ptr<const graph>(std::move(changed));
             }
         }
@@ -129,25 +138,56 @@ private:
         body_->nodes.push_back(std::move(of));
     }
 
-    // Numbers of Constant nodes may be places and lengths.
-    void remember(const node& of) {
-        if (!of.domain.empty() || of.op != "Constant" || of.outputs.size() != 1) return;
-        if (const constant* const value = of.find<constant>("value")) {
-            if (const auto read = integers_of(*value)) numbers_[of.outputs[0]] = {*read, !value->shape.empty()};
-        } else if (const std::int64_t* const one = of.find<std::int64_t>("value_int")) {
-            numbers_[of.outputs[0]] = {{*one}, false};
-        } else if (const numbers* const list = of.find<numbers>("value_ints")) {
-            numbers_[of.outputs[0]] = {*list, true};
-        }
-    }
     struct known_numbers {
         numbers values;
         bool is_list = false;
     };
-    std::optional<known_numbers> numbers_in(const node& of, std::size_t input) const {
+    // Numbers of Constant nodes may be places and lengths.
+    void remember(const node& of) {
+        std::optional<known_numbers> made;
+        if (of.domain.empty() && of.op == "Constant" && of.outputs.size() == 1) {
+            if (const constant* const value = of.find<constant>("value")) {
+                if (const auto read = integers_of(*value)) made = {*read, !value->shape.empty()};
+            } else if (const std::int64_t* const one = of.find<std::int64_t>("value_int")) {
+                made = {{*one}, false};
+            } else if (const numbers* const list = of.find<numbers>("value_ints")) {
+                made = {*list, true};
+            }
+        }
+        for (const std::string& each : of.outputs) know(each, made);
+    }
+    // What a name means from here to the end of its graph.
+    void know(const std::string& name, std::optional<known_numbers> its) {
+        const auto found = numbers_.find(name);
+        if (found == numbers_.end()) {
+            if (!its) return;
+            hidden_.emplace_back(name, std::nullopt);
+            numbers_.emplace(name, std::move(*its));
+            return;
+        }
+        hidden_.emplace_back(name, std::move(found->second));
+        if (its) {
+            found->second = std::move(*its);
+        } else {
+            numbers_.erase(found);
+        }
+    }
+    void forget(std::size_t known_around) {
+        while (hidden_.size() > known_around) {
+            auto& [name, its] = hidden_.back();
+            if (its) {
+                numbers_.insert_or_assign(name, std::move(*its));
+            } else {
+                numbers_.erase(name);
+            }
+            hidden_.pop_back();
+        }
+    }
+    std::optional<known_numbers> numbers_in(const node& of, std::size_t input) {
         const std::string& name = of.inputs[input];
         if (const auto found = numbers_.find(name); found != numbers_.end()) return found->second;
         if (const auto found = body_->constants.find(name); found != body_->constants.end()) {
+            if (!body_->defaults.empty()) fixed_.insert(name);
             if (const auto read = integers_of(found->second)) return known_numbers{*read, !found->second.shape.empty()};
         }
         return std::nullopt;
@@ -156,7 +196,7 @@ private:
     // The place in a sequence of that many elements, or where one is inserted: then the end is a place, too. Negative
     // ones count from the end.
     enum class place_is : unsigned char { taken, inserted };
-    std::size_t place_of(const node& of, std::size_t input, std::size_t elements, place_is what) const {
+    std::size_t place_of(const node& of, std::size_t input, std::size_t elements, place_is what) {
         const auto found = numbers_in(of, input);
         if (!found || found->values.size() != 1) refuse("has a place in a sequence that is not a constant");
         const auto count = static_cast<std::int64_t>(elements);
@@ -180,7 +220,12 @@ private:
 
     // --- what nodes become ---
 
-    std::string new_name(const std::string& base) { return base + " #" + std::to_string(names_++); }
+    std::string new_name(const std::string& base) {
+        std::string name;
+        do name = base + " #" + std::to_string(made_++);
+        while (!names_.take(name));
+        return name;
+    }
     node& add(std::string op, std::vector<std::string> inputs, std::vector<std::string> outputs) {
         node made;
         made.name = new_name(outputs.front());
@@ -260,11 +305,8 @@ private:
             return;
         }
         // A list of one place keeps the axis. Gather refuses places that are not there.
-        std::string place = of.inputs[1];
-        if (from.keeps_axis) {
-            place = new_name(of.outputs.at(0));
-            add("Reshape", {of.inputs[1], add_constant(place, {1}, true)}, {place});
-        }
+        const std::string place = new_name(of.outputs.at(0));
+        add("Reshape", {of.inputs[1], add_constant(place, from.keeps_axis ? numbers{1} : numbers{}, true)}, {place});
         add("Gather", {from.places_of, place}, {of.outputs.at(0)}).attributes["axis"] = from.axis;
     }
 
@@ -326,14 +368,17 @@ private:
     const std::int64_t opset_;
     graph* body_ = nullptr;
     std::string label_;
-    std::size_t names_ = 0, held_ = 0;
-    std::map<std::string, known_numbers, std::less<>> numbers_;
+    new_names names_;
+    std::size_t made_ = 0, held_ = 0;
+    std::set<std::string, std::less<>> fixed_;                   // constants that places and lengths were read from
+    std::map<std::string, known_numbers, std::less<>> numbers_;  // of the names that mean some here
+    std::vector<std::pair<std::string, std::optional<known_numbers>>> hidden_;  // what they meant before
 };
 
 }  // namespace
 
 void unfold_sequences(const std::filesystem::path& path, std::int64_t opset, graph& body) {
-    unfolding(path, opset).unfold(body, {}, false);
+    unfolding(path, opset, body).unfold(body, {}, false);
 }
 
 }  // namespace sluice::nn::detail

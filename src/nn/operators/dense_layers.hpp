@@ -3,6 +3,7 @@
 // rounded or quantized.
 #pragma once
 
+#include <cstdint>
 #include <optional>
 #include <variant>
 
@@ -30,6 +31,8 @@ struct rounded_operator {
     std::optional<std::variant<packed_mlp<half>, packed_mlp<bfloat16>>> layers = {};
     // All that read the output round it to the type: it is not widened to f32.
     bool stays_narrow = false;
+    // Outputs of a recurrent layer that nothing reads (input_bit): they are not widened.
+    std::uint32_t unread = 0;
 };
 
 // Of passes/quantized_products.cpp, on a CPU.
@@ -41,12 +44,25 @@ struct quantized_operator {
     std::optional<shared_tensor<std::byte>> image = {};
 };
 
+// Of passes/recurrent_layouts.cpp: an RNN, GRU or LSTM of `layout` 0 on a GPU without the nodes around it that only
+// move elements.
+struct recurrent_views {
+    enum class form : unsigned char {
+        as_the_node,
+        steps_rows,  // [steps, rows, directions * hidden]
+        rows_steps,  // [rows, steps, directions * hidden]
+    };
+    bool x_has_rows_first = false;  // it is [rows, steps, inputs]
+    form y = form::as_the_node;
+};
+
 struct dense_layers {
     bool takes_matrix = false;  // one of its nodes does; else rows may have any number of dimensions
     // One of them.
     std::optional<packed_mlp<float>> network = {};
     std::optional<rounded_operator> rounded = {};
     std::optional<quantized_operator> quantized = {};
+    recurrent_views recurrent = {};
 };
 
 // Dense layers: the input is their rows. A convolution: the inputs are those of Conv, but only the shape of the filters
@@ -54,6 +70,8 @@ struct dense_layers {
 const definition& rounded_dense_layers();
 const definition& rounded_convolution();
 const definition& narrowed_operator();
+// RNN, GRU or LSTM likewise; lengths of sequences are as they were.
+const definition& narrowed_recurrent();
 // A dense layer on a GPU: rows of any number of dimensions, or a matrix; the weights [outputs, inputs] and perhaps the
 // bias, of the type. Or several: only the rows. The output is f32.
 const definition& narrowed_layer();

@@ -2,6 +2,7 @@
 // Operators that compute each element of the output from the elements at its place, with broadcasting.
 #include <array>
 #include <cmath>
+#include <limits>
 #include <numbers>
 #include <optional>
 #include <string>
@@ -151,8 +152,9 @@ void elu(node_call& in) {
 }
 void selu(node_call& in) {
     map<require_float>(in, [&](expression& e, value x) {
-        return exponential_unit(e, x, in.real("alpha", 1.67326319217681884765625f), 1,
-                                in.real("gamma", 1.05070102214813232421875f));
+        const bool is_old = in.opset() < 6;
+        return exponential_unit(e, x, in.real("alpha", is_old ? 1.6732f : 1.67326319217681884765625f), 1,
+                                in.real("gamma", is_old ? 1.0507f : 1.05070102214813232421875f));
     });
 }
 void celu(node_call& in) {
@@ -250,8 +252,11 @@ void clip(node_call& in) {
     expression e(in);
     value made = e.input(0);
     if (in.opset() < 11) {
-        if (in.has("min")) made = e.apply(maximum, made, e.constant(in.real("min", 0)));
-        if (in.has("max")) made = e.apply(minimum, made, e.constant(in.real("max", 0)));
+        // Operator sets 6 to 10 have bounds where none are given.
+        constexpr float most = std::numeric_limits<float>::max();
+        const bool is_bounded = in.opset() >= 6;
+        if (is_bounded || in.has("min")) made = e.apply(maximum, made, e.constant(in.real("min", -most)));
+        if (is_bounded || in.has("max")) made = e.apply(minimum, made, e.constant(in.real("max", most)));
     } else {
         std::array<std::optional<value>, 2> bounds;
         for (std::size_t i = 1; i <= 2; ++i) {
@@ -352,6 +357,9 @@ void cast_to(node_call& in, io::dtype type) {
     const any_tensor& x = in.input(0);
     if (x.type() == type) return in.set_output(0, x);
     expression e(in);
+    // By f64 a large integer would be rounded twice.
+    if (x.type() == io::dtype::i64 && is_float(type)) e.compute_in(number_kind::i64);
+    if (x.type() == io::dtype::u64 && is_float(type)) e.compute_in(number_kind::u64);
     const value read = e.input(x);
     e.give(0, type, read);
     e.run();

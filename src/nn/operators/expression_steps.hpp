@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <type_traits>
 
+#include "base/before_rounding.hpp"
 #include "nn/operators/opcode.hpp"
 #include "sluice/base/detail/is_nan.hpp"
 #include "sluice/base/half.hpp"
@@ -104,8 +105,9 @@ SLUICE_KERNEL Number apply_real(opcode what, Number a) {
         case opcode::is_nan: return sluice::detail::is_nan(a);
         case opcode::is_positive_infinity: return std::isinf(a) && a > 0;
         case opcode::is_negative_infinity: return std::isinf(a) && a < 0;
-        case opcode::to_half: return static_cast<Number>(static_cast<float>(half(static_cast<float>(a))));
-        case opcode::to_bfloat16: return static_cast<Number>(static_cast<float>(bfloat16(static_cast<float>(a))));
+        case opcode::to_half: return static_cast<Number>(static_cast<float>(half(sluice::detail::before_rounding(a))));
+        case opcode::to_bfloat16:
+            return static_cast<Number>(static_cast<float>(bfloat16(sluice::detail::before_rounding(a))));
         default: return a;
     }
 }

@@ -84,10 +84,13 @@ struct one_hot_kernel {
     std::size_t count;
     in_word<bool> is_complete;  // others than the known are refused; NaN where a refusal is not possible
 
+    // Fractions are cut off; what is no number stays so.
+    SLUICE_KERNEL static double whole_part(double x) { return std::trunc(x); }
+    SLUICE_KERNEL static std::int64_t whole_part(std::int64_t x) { return x; }
     SLUICE_KERNEL void operator()(std::size_t i) const {
         bool is_known = !is_complete;
         for (std::size_t k = 0; k < count; ++k) {
-            const bool is_this = from[i] == static_cast<T>(known[k]);
+            const bool is_this = whole_part(from[i]) == static_cast<T>(known[k]);
             to[i * count + k] = is_this ? 1 : 0;
             is_known = is_known || is_this;
         }
@@ -288,8 +291,9 @@ void feature_vectorizer(node_call& in) {
         require_ml_number(in, x);
         if (x.shape().empty() || x.shape().size() > 2)
             in.refuse_shapes("takes rows of features, and is given " + to_string(x));
-        parts.push_back(
-            converted_to(in, x, io::dtype::f32).with_shape({x.shape()[0], x.shape().size() < 2 ? 1 : x.shape()[1]}));
+        // A list is one row.
+        parts.push_back(converted_to(in, x, io::dtype::f32)
+                            .with_shape(x.shape().size() < 2 ? lengths{1, x.shape()[0]} : x.shape()));
         if (i != 0 && parts.back().shape()[0] != rows) in.refuse_shapes("takes inputs with different numbers of rows");
         rows = parts.back().shape()[0];
         if (!in.has("inputdimensions")) wanted.push_back(static_cast<std::int64_t>(parts.back().shape()[1]));

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Operators that read elements at places that another tensor gives.
 #include <algorithm>
+#include <cmath>
 #include <cstring>
 #include <limits>
 #include <string>
@@ -321,11 +322,16 @@ struct one_hot_elements {
     Word* y;
     std::size_t depth, inner;
     in_word<io::dtype> type;  // of the indices
+    in_word<bool> wraps;      // negative ones count from the end
 
+    // Fractions are cut off.
+    SLUICE_KERNEL double index_at(std::size_t i) const {
+        const double at = std::trunc(load_number<double>(indices, type, i));
+        return at < 0 && wraps ? at + static_cast<double>(depth) : at;
+    }
     SLUICE_KERNEL void operator()(std::size_t i) const {
         const std::size_t row = i / inner, outer = row / depth, place = row - outer * depth;
-        double at = load_number<double>(indices, type, outer * inner + (i - row * inner));
-        if (at < 0) at += static_cast<double>(depth);
+        const double at = index_at(outer * inner + (i - row * inner));
         y[i] = values[at == static_cast<double>(place) ? 1 : 0];
     }
 
@@ -337,9 +343,8 @@ struct one_hot_elements {
         std::fill(y + first, y + last, values[0]);
         for (std::size_t outer = first / host_unit(); outer < last / host_unit(); ++outer) {
             for (std::size_t k = 0; k < inner; ++k) {
-                double at = load_number<double>(indices, type, outer * inner + k);
-                if (at < 0) at += all_places;
-                if (!(at >= 0 && at < all_places) || at != static_cast<double>(static_cast<std::size_t>(at))) continue;
+                const double at = index_at(outer * inner + k);
+                if (!(at >= 0 && at < all_places)) continue;
                 y[(outer * depth + static_cast<std::size_t>(at)) * inner + k] = values[1];
             }
         }
@@ -359,7 +364,7 @@ void one_hot(node_call& in) {
     with_word(values.type(), [&]<typename Word>() {
         each(in, y.elements(),
              one_hot_elements<Word>{in.read<void>(indices), in.read<Word>(values), in.write<Word>(y), shape[axis],
-                                    inner, indices.type()},
+                                    inner, indices.type(), in.opset() >= 11},
              {&indices, &values}, {&y});
     });
 }

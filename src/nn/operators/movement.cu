@@ -352,6 +352,8 @@ void join_rows(node_call& in, const std::vector<const any_tensor*>& parts, const
         read[used++] = parts[k];
         if (used != most && k + 1 != parts.size()) continue;
         std::fill(read.begin() + static_cast<std::ptrdiff_t>(used), read.end(), read[0]);
+        // A command has no address of memory that it does not say it uses: else each launch would record it again.
+        std::fill(next.from + used, next.from + most, nullptr);
         each(in, rows * next.width, next, {read[0], read[1], read[2], read[3], read[4], read[5], read[6], read[7]},
              {&y});
         next.begin += next.width;

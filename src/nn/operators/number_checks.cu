@@ -5,6 +5,7 @@
 #include <array>
 #include <atomic>
 #include <bit>
+#include <cmath>
 #include <cstdio>
 #include <cstring>
 #include <string>
@@ -36,6 +37,8 @@ struct checked_numbers {
     template <typename Number>
     SLUICE_KERNEL bool is_fine(std::size_t i, Number number) const {
         if (known != nullptr) {
+            // OneHotEncoder cuts fractions off.
+            if constexpr (std::is_floating_point_v<Number>) number = std::trunc(number);
             for (std::size_t k = 0; k < known_count; ++k)
                 if (number == static_cast<Number>(known[k])) return true;
             return false;

@@ -8,6 +8,7 @@
 #include <limits>
 #include <type_traits>
 
+#include "base/before_rounding.hpp"
 #include "nn/operators/node_call.hpp"
 #include "sluice/base/detail/is_nan.hpp"
 #include "sluice/base/kernel.hpp"
@@ -71,8 +72,8 @@ template <typename Number>
 SLUICE_KERNEL void store_number(void* to, io::dtype type, std::size_t i, Number value) {
     using enum io::dtype;
     switch (type) {
-        case f16: static_cast<half*>(to)[i] = half(static_cast<float>(value)); return;
-        case bf16: static_cast<bfloat16*>(to)[i] = bfloat16(static_cast<float>(value)); return;
+        case f16: static_cast<half*>(to)[i] = half(sluice::detail::before_rounding(value)); return;
+        case bf16: static_cast<bfloat16*>(to)[i] = bfloat16(sluice::detail::before_rounding(value)); return;
         case f32: static_cast<float*>(to)[i] = static_cast<float>(value); return;
         case f64: static_cast<double*>(to)[i] = static_cast<double>(value); return;
         default: break;

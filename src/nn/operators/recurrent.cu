@@ -4,13 +4,16 @@
 // before its product). The states of two steps are kept, and change places. On a CPU f32 is one command instead
 // (recurrent_on_cpu.hpp), and so are integers whose weights a pass has packed; on a GPU f32, f16 and bf16 are one
 // kernel where that can be (kernels/recurrent/recurrent_layer.hpp).
+#include <algorithm>
 #include <cmath>
 
 #include "kernels/recurrent/recurrent_layer.hpp"
+#include "nn/operators/dense_layers.hpp"
 #include "nn/operators/launch_each.hpp"
 #include "nn/operators/launch_rows.hpp"
 #include "nn/operators/number_checks.hpp"
 #include "nn/operators/recurrent_activation.hpp"
+#include "nn/operators/recurrent_from_zeros.hpp"
 #include "nn/operators/recurrent_on_cpu.hpp"
 #include "nn/operators/recurrent_steps.hpp"
 #include "nn/operators/reduce.hpp"
@@ -48,8 +51,10 @@ struct recurrent_node {
         const std::int64_t layout = in.integer("layout", 0);
         if (layout != 0 && layout != 1) in.refuse("has the layout " + std::to_string(layout));
         is_batch_first = layout == 1;
-        steps = x().shape()[is_batch_first ? 1 : 0];
-        batch = x().shape()[is_batch_first ? 0 : 1];
+        if (const dense_layers* const passes = in.environment().layers) views = passes->recurrent;
+        const bool has_rows_first = is_batch_first || views.x_has_rows_first;
+        steps = x().shape()[has_rows_first ? 1 : 0];
+        batch = x().shape()[has_rows_first ? 0 : 1];
         hidden = r().shape()[has_integers ? 1 : 2];
         if (in.has("hidden_size") && in.integer("hidden_size", 0) != static_cast<std::int64_t>(hidden))
             in.refuse_shapes("has the hidden size " + std::to_string(in.integer("hidden_size", 0)) + ", and R is " +
@@ -154,6 +159,10 @@ struct recurrent_node {
     template <typename T>
     recurrent_step<T> step(const any_tensor& products, const any_tensor& y) const {
         const std::size_t row = directions * hidden;
+        const bool has_rows_first = is_batch_first || views.x_has_rows_first;
+        using form = recurrent_views::form;
+        const bool y_has_rows_first = is_batch_first || views.y == form::rows_steps,
+                   y_is_as_the_node = !is_batch_first && views.y == form::as_the_node;
         return {.products = in.read<T>(products),
                 .r = has_integers ? nullptr : in.read<T>(r()),
                 .bias = in.read<T>(bias()),
@@ -165,11 +174,13 @@ struct recurrent_node {
                 .directions = directions,
                 .steps = steps,
                 .step = 0,
-                .row_of_step = is_batch_first ? 1 : batch,
-                .row_of_batch = is_batch_first ? steps : 1,
-                .y_of_step = is_batch_first ? row : row * batch,
-                .y_of_direction = is_batch_first ? hidden : hidden * batch,
-                .y_of_batch = is_batch_first ? row * steps : hidden,
+                .row_of_step = has_rows_first ? 1 : batch,
+                .row_of_batch = has_rows_first ? steps : 1,
+                .y_of_step = y_has_rows_first ? row : row * batch,
+                .y_of_direction = y_is_as_the_node ? hidden * batch : hidden,
+                .y_of_batch = y_has_rows_first   ? row * steps
+                              : y_is_as_the_node ? hidden
+                                                 : row,
                 .reversed = reversed,
                 .has_integers = has_integers};
     }
@@ -190,6 +201,7 @@ struct recurrent_node {
     std::size_t gates, directions = 1, steps = 0, batch = 0, hidden = 0;
     std::uint64_t reversed = 0;
     bool is_batch_first = false;
+    recurrent_views views;
     bool has_integers;
     std::vector<recurrent_activation> activations;
 };
@@ -205,6 +217,8 @@ class recurrent_states {
 public:
     recurrent_states(const recurrent_node& of, std::size_t input, std::size_t output) : of_(of) {
         before_ = recurrent_input(of.in, input);
+        // recurrent_from_zeros.hpp: it has a shape only.
+        if (of.in.where() == place::device && !before_.is_on_device()) before_ = {};
         // One that is not wanted is needed all the same.
         last_ = output < of.in.output_count() ? of.in.make_output(output, of.x().type(), of.state_shape())
                                               : of.in.make(of.x().type(), of.state_shape());
@@ -239,6 +253,10 @@ private:
 // Makes Y where it is wanted.
 const any_tensor& recurrent_y(const recurrent_node& of) {
     if (!of.in.wants_output(0)) return recurrent_nothing;
+    using form = recurrent_views::form;
+    const std::size_t width = of.directions * of.hidden;
+    if (of.views.y == form::rows_steps) return of.in.make_output(0, of.x().type(), {of.batch, of.steps, width});
+    if (of.views.y == form::steps_rows) return of.in.make_output(0, of.x().type(), {of.steps, of.batch, width});
     return of.in.make_output(0, of.x().type(),
                              of.is_batch_first ? lengths{of.batch, of.steps, of.directions, of.hidden}
                                                : lengths{of.steps, of.directions, of.batch, of.hidden});
@@ -305,9 +323,8 @@ bool recurrent_on_gpu(const recurrent_node& of, kernels::recurrent_kind kind, co
                         c != nullptr ? &c->before() : &none, c != nullptr ? &recurrent_input(of.in, 7) : &none},
                        {&y, &h.after(of.steps - 1), c != nullptr ? &c->after(of.steps - 1) : &none, &states});
     };
-    if (const auto by = kernels::divide_into_clusters(call, of.in.context().device().properties())) {
-        kernels::recurrent_clusters closure{call, *by};
-        submit(recurrent_in_clusters(closure), none);
+    if (auto closure = kernels::recurrent_in_one_kernel(call, of.in.context().device().properties())) {
+        submit(recurrent_in_clusters(*closure), none);
         return true;
     }
     kernels::recurrent_steps closure = kernels::divide_into_steps(call);
@@ -689,6 +706,15 @@ std::span<const definition> recurrent() {
          .domain = "com.microsoft"},
     };
     return operators;
+}
+
+const definition& recurrent_from_zeros(const definition& of) {
+    static const std::vector<definition> known = [] {
+        std::vector<definition> made(recurrent().begin(), recurrent().end());
+        for (definition& each : made) each.shape_inputs = recurrent_state_inputs;
+        return made;
+    }();
+    return *std::ranges::find(known, of.name, &definition::name);
 }
 
 }  // namespace sluice::nn::operators

@@ -177,7 +177,7 @@ void set_scale(const node_call& in, resample_axis& axis, double scale, std::opti
     if (!(scale > 0) || !std::isfinite(scale)) in.refuse_number(from, "has the scale " + std::to_string(scale));
     const float length = std::floor(static_cast<float>(axis.from) * static_cast<float>(scale));
     if (!(length < 1e18f)) in.refuse_number(from, "has the scale " + std::to_string(scale));
-    axis.scale = scale;
+    axis.scale = axis.divisor = scale;
     axis.to = static_cast<std::size_t>(length);
     axis.width = scale * static_cast<double>(axis.from);
 }
@@ -248,13 +248,15 @@ void set_sizes(const node_call& in, std::vector<resample_axis>& all_axes, const 
             continue;
         }
         axis.scale = static_cast<double>(sizes[i]) / static_cast<double>(axis.from);
-        axis.width = static_cast<double>(axis.to);
+        axis.width = axis.divisor = static_cast<double>(axis.to);
+        axis.factor = static_cast<double>(axis.from);
         if (!common || (policy == "not_larger" ? axis.scale < *common : axis.scale > *common)) common = axis.scale;
     }
     if (policy == "stretch" || !common) return;
     for (const std::size_t d : which) {
         resample_axis& axis = all_axes[d];
-        axis.scale = *common;
+        axis.scale = axis.divisor = *common;
+        axis.factor = 1;
         axis.width = *common * static_cast<double>(axis.from);
         if (!(axis.width < 1e18)) in.refuse_shapes("has sizes that are too large");
         axis.to = static_cast<std::size_t>(axis.width + 0.5);

@@ -29,23 +29,25 @@ enum class resample_place : std::uint8_t {
 // Where the elements of an output's axis are on the input's axis.
 struct resample_axis {
     std::size_t from = 1, to = 1;  // lengths
-    double scale = 1;
-    double width = 1;              // scale times the input's length: the output's length before it was rounded
-    double begin = 0, extent = 1;  // the region of crop_and_resize, in shares of the distance to the last element
+    double scale = 1;              // x on the output's axis is x * factor / divisor on the input's: that is exact where
+    double factor = 1, divisor = 1;  // both are lengths
+    double width = 1;                // scale times the input's length: the output's length before it was rounded
+    double begin = 0, extent = 1;    // the region of crop_and_resize, in shares of the distance to the last element
     in_word<resample_place> place = resample_place::half_pixel;
     in_word<bool> is_kept = true;  // the output's elements are the input's
 
+    SLUICE_KERNEL double along(double x) const { return x * factor / divisor; }
     SLUICE_KERNEL double position(std::size_t i) const {
         const double x = static_cast<double>(i), last = static_cast<double>(from) - 1;
         switch (place) {
-            case resample_place::asymmetric: return x / scale;
-            case resample_place::tf_half_pixel_for_nn: return (x + 0.5) / scale;
-            case resample_place::half_pixel: return (x + 0.5) / scale - 0.5;
+            case resample_place::asymmetric: return along(x);
+            case resample_place::tf_half_pixel_for_nn: return along(x + 0.5);
+            case resample_place::half_pixel: return along(x + 0.5) - 0.5;
             case resample_place::half_pixel_symmetric: {
                 const double offset = static_cast<double>(from) / 2 * (1 - static_cast<double>(to) / width);
-                return offset + (x + 0.5) / scale - 0.5;
+                return offset + along(x + 0.5) - 0.5;
             }
-            case resample_place::pytorch_half_pixel: return to == 1 ? 0 : (x + 0.5) / scale - 0.5;
+            case resample_place::pytorch_half_pixel: return to == 1 ? 0 : along(x + 0.5) - 0.5;
             case resample_place::align_corners: return width == 1 ? 0 : x * last / (width - 1);
             case resample_place::crop_and_resize: {
                 const double moved = width == 1 ? extent * last / 2 : x * extent * last / (width - 1);

@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <cstddef>
+#include <cstdint>
 #include <optional>
 #include <span>
 #include <string>
@@ -9,11 +11,14 @@
 #include "nn/operators/dense_layers.hpp"
 #include "nn/operators/expression.hpp"
 #include "nn/operators/node_call.hpp"
+#include "nn/operators/recurrent_from_zeros.hpp"
 #include "sluice/kernels/gemm.hpp"
 #include "sluice/runtime/execution_context.hpp"
 
 namespace sluice::nn::operators {
 namespace {
+
+constexpr std::size_t no_input = ~std::size_t{0};
 
 tensor<float> as_tensor(const any_tensor& x, const shape& as) {
     return {buffer<float>(x.shared_memory(), x.elements()), as};
@@ -76,10 +81,10 @@ any_tensor converted(node_call& in, std::size_t input, io::dtype type) {
 }
 
 // The output is f32; the expression that reads it may widen it itself.
-void give_widened(node_call& in, const any_tensor& x) {
-    if (in.environment().layers->rounded->stays_narrow) return in.set_output(0, x);
+void give_widened(node_call& in, const any_tensor& x, std::size_t output = 0) {
+    if (output == 0 && in.environment().layers->rounded->stays_narrow) return in.set_output(0, x);
     expression e(in);
-    e.give(0, io::dtype::f32, e.input(x));
+    e.give(output, io::dtype::f32, e.input(x));
     e.run();
 }
 
@@ -88,24 +93,48 @@ void refuse_others(node_call& in, const any_tensor& each, io::dtype type) {
         in.refuse("multiplies tensors of different types: " + to_string(each) + " and weights of f32");
 }
 
-void run_narrowed(node_call& in) {
+// The operator itself, with its inputs in 16 bits but `as_it_is`; what it gives.
+std::vector<any_tensor> outputs_of_narrowed(node_call& in, std::size_t outputs_of_it, std::size_t as_it_is,
+                                            std::uint32_t shapes_only) {
     const rounded_operator& made = *in.environment().layers->rounded;
-    std::vector<any_tensor> inputs, outputs(1);
+    std::vector<any_tensor> inputs, outputs(outputs_of_it);
     for (std::size_t i = 0; i < in.input_count(); ++i) {
-        if (!in.has_input(i)) {
-            inputs.emplace_back();
+        if (!in.has_input(i) || i == as_it_is) {
+            inputs.push_back(in.has_input(i) ? in.input(i) : any_tensor());
             continue;
         }
         refuse_others(in, in.input(i), made.type);
-        inputs.push_back(converted(in, i, made.type));
+        if ((shapes_only & input_bit(i)) != 0)
+            inputs.push_back(any_tensor::of_shape(made.type, in.input(i).shape()));
+        else
+            inputs.push_back(converted(in, i, made.type));
     }
     run_environment here = in.environment();  // without what is left to this node, and by it
+    here.command_name = made.whole->name;
     here.left_to_us = {};
     here.leave_to_next = nullptr;
     node_call inside(here, in.what(), made.position, in.opset(), in.where(), inputs, outputs);
     made.whole->run(inside);
-    give_widened(in, outputs[0]);
+    return outputs;
 }
+
+void run_narrowed(node_call& in) { give_widened(in, outputs_of_narrowed(in, 1, no_input, none)[0]); }
+
+void run_narrowed_layer_of_steps(node_call& in, std::uint32_t shapes_only) {
+    constexpr std::size_t sequence_lengths = 4;
+    const std::vector<any_tensor> outputs = outputs_of_narrowed(in, in.output_count(), sequence_lengths, shapes_only);
+    const std::uint32_t unread = in.environment().layers->rounded->unread;
+    for (std::size_t i = 0; i < outputs.size(); ++i) {
+        if (!outputs[i]) continue;
+        if ((unread & input_bit(i)) != 0)
+            in.set_output(i, outputs[i]);
+        else
+            give_widened(in, outputs[i], i);
+    }
+}
+
+void run_narrowed_recurrent(node_call& in) { run_narrowed_layer_of_steps(in, none); }
+void run_narrowed_recurrent_from_zeros(node_call& in) { run_narrowed_layer_of_steps(in, recurrent_state_inputs); }
 
 struct layer_sizes {
     std::size_t inputs, outputs;
@@ -191,6 +220,28 @@ const definition& narrowed_operator() {
                                     .attributes = {},
                                     .run = &run_narrowed,
                                     .fused_inputs = input_bit(0)};
+    return made;
+}
+
+const definition& narrowed_recurrent() {
+    static const definition made = {.name = "LSTM",
+                                    .least_inputs = 3,
+                                    .most_inputs = 8,
+                                    .most_outputs = 3,
+                                    .attributes = {},
+                                    .run = &run_narrowed_recurrent,
+                                    .fused_inputs = input_bit(0) | recurrent_state_inputs};
+    return made;
+}
+
+const definition& narrowed_recurrent_from_zeros() {
+    static const definition made = [] {
+        definition each = narrowed_recurrent();
+        each.run = &run_narrowed_recurrent_from_zeros;
+        each.shape_inputs = recurrent_state_inputs;
+        each.fused_inputs = input_bit(0);
+        return each;
+    }();
     return made;
 }
 

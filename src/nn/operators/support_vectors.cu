@@ -3,13 +3,26 @@
 #include <algorithm>
 #include <cmath>
 
+#include "kernels/elementwise/vector_math.hpp"
 #include "nn/operators/launch_each.hpp"
 #include "nn/operators/machine_learning.hpp"
 
 namespace sluice::nn::operators {
 namespace {
 
-enum class svm_form : std::uint8_t { linear, polynomial, radial, sigmoid };
+// `distance`: of radial, before its exponential.
+enum class svm_form : std::uint8_t { linear, polynomial, radial, sigmoid, distance };
+
+// In four parts, so that an addition does not wait for the one before.
+template <typename Term>
+SLUICE_KERNEL double sum_in_parts(std::size_t count, const Term& term) {
+    double parts[4] = {};
+    std::size_t k = 0;
+    for (; k + 4 <= count; k += 4)
+        for (std::size_t i = 0; i < 4; ++i) parts[i] += term(k + i);
+    for (; k < count; ++k) parts[0] += term(k);
+    return parts[0] + parts[1] + (parts[2] + parts[3]);
+}
 
 // What a row of features and a support vector have in common: [rows, vectors].
 template <typename T>
@@ -24,17 +37,28 @@ struct svm_kernel {
     SLUICE_KERNEL void operator()(std::size_t i) const {
         const T* const row = x + i / count * columns;
         const float* const vector = vectors + i % count * columns;
-        double sum = 0;
-        for (std::size_t k = 0; k < columns; ++k) {
+        const bool is_distance = form == svm_form::radial || form == svm_form::distance;
+        const double sum = sum_in_parts(columns, [&](std::size_t k) {
             const double a = static_cast<double>(row[k]), b = static_cast<double>(vector[k]);
-            sum += form == svm_form::radial ? (a - b) * (a - b) : a * b;
-        }
+            return is_distance ? (a - b) * (a - b) : a * b;
+        });
         switch (form) {
             case svm_form::linear: to[i] = sum; return;
             case svm_form::polynomial: to[i] = std::pow(gamma * sum + added, degree); return;
             case svm_form::radial: to[i] = std::exp(-gamma * sum); return;
+            case svm_form::distance: to[i] = -gamma * sum; return;
             case svm_form::sigmoid: to[i] = std::tanh(gamma * sum + added); return;
         }
+    }
+
+    static constexpr std::size_t numbers_of_part = 4'096;
+    std::size_t host_unit() const { return 1; }
+    void on_host(std::size_t first, std::size_t last) const {
+        svm_kernel part = *this;
+        const bool is_radial = form == svm_form::radial;
+        if (is_radial) part.form = svm_form::distance;
+        for (std::size_t i = first; i < last; ++i) part(i);
+        if (is_radial) kernels::vector_math_of_this_processor().wide_exponential(to + first, to + first, last - first);
     }
 };
 
@@ -85,9 +109,9 @@ struct svm_sum_kernel {
     double added;
 
     SLUICE_KERNEL void operator()(std::size_t row) const {
-        double sum = 0;
-        for (std::size_t k = 0; k < count; ++k) sum += products[row * count + k] * static_cast<double>(coefficients[k]);
-        to[row] = sum + added;
+        const double* const own = products + row * count;
+        to[row] =
+            sum_in_parts(count, [&](std::size_t k) { return own[k] * static_cast<double>(coefficients[k]); }) + added;
     }
 };
 
@@ -104,11 +128,10 @@ struct svm_pairs_kernel {
     std::size_t classes, vectors, pairs;
 
     SLUICE_KERNEL double part(const double* row, std::size_t line, std::size_t of_class) const {
-        double sum = 0;
-        for (auto k = static_cast<std::size_t>(begins[of_class]); k < static_cast<std::size_t>(begins[of_class + 1]);
-             ++k)
-            sum += static_cast<double>(coefficients[line * vectors + k]) * row[k];
-        return sum;
+        const auto first = static_cast<std::size_t>(begins[of_class]);
+        const float* const own = coefficients + line * vectors + first;
+        return sum_in_parts(static_cast<std::size_t>(begins[of_class + 1]) - first,
+                            [&](std::size_t k) { return static_cast<double>(own[k]) * row[first + k]; });
     }
     SLUICE_KERNEL void operator()(std::size_t r) const {
         const double* const row = products + r * vectors;

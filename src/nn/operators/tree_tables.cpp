@@ -161,6 +161,11 @@ private:
     std::vector<std::size_t> firsts_;
 };
 
+// What NaN does at a node: it differs from each number, and passes another test where its flag says so.
+bool is_yes_for_nan(tree_test test, const integers& flags, std::size_t node) {
+    return test == tree_test::not_equal || (!flags.empty() && flags[node] != 0);
+}
+
 // The lists of TreeEnsembleRegressor ("target") and TreeEnsembleClassifier ("class"): leaves are nodes too.
 tree_tables read_listed_trees(const node_call& in, const std::string& kind) {
     const integers trees = in.integer_list("nodes_treeids"), ids = in.integer_list("nodes_nodeids"),
@@ -201,7 +206,7 @@ tree_tables read_listed_trees(const node_call& in, const std::string& kind) {
                               .yes = names.place_of(trees[i], yes[i]),
                               .no = names.place_of(trees[i], no[i]),
                               .test = test->second,
-                              .missing_is_yes = !missing.empty() && missing[i] != 0});
+                              .missing_is_yes = is_yes_for_nan(test->second, missing, i)});
     }
 
     const integers weight_trees = in.integer_list(kind + "_treeids"), weight_ids = in.integer_list(kind + "_nodeids"),
@@ -293,6 +298,7 @@ tree_tables read_apart_trees(const node_call& in) {
     made.nodes.reserve(count);
     for (std::size_t i = 0; i < count; ++i) {
         if (!(tests[i] >= 0 && tests[i] <= 6)) in.refuse("has a node with a mode that does not exist");
+        const auto test = static_cast<tree_test>(static_cast<int>(tests[i]));
         const auto next = [&](std::int64_t to, std::int64_t is_leaf) {
             return is_leaf != 0 ? ~tree_index(in, to) : tree_index(in, to);
         };
@@ -300,8 +306,8 @@ tree_tables read_apart_trees(const node_call& in) {
                               .feature = tree_index(in, features[i]),
                               .yes = next(yes[i], yes_is_leaf[i]),
                               .no = next(no[i], no_is_leaf[i]),
-                              .test = static_cast<tree_test>(static_cast<int>(tests[i])),
-                              .missing_is_yes = !missing.empty() && missing[i] != 0});
+                              .test = test,
+                              .missing_is_yes = is_yes_for_nan(test, missing, i)});
     }
     read_members(in, made);
     made.targets = width_of(in);

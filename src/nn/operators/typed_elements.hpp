@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "base/before_rounding.hpp"
 #include "nn/operators/in_word.hpp"
 #include "nn/operators/node_call.hpp"
 #include "sluice/base/half.hpp"
@@ -37,8 +38,8 @@ SLUICE_KERNEL inline double number_at(const void* from, io::dtype type, std::siz
 // The number in the precision of this type: rounded, for floating point.
 SLUICE_KERNEL inline double rounded_to(io::dtype type, double number) {
     switch (type) {
-        case io::dtype::f16: return static_cast<float>(half(static_cast<float>(number)));
-        case io::dtype::bf16: return static_cast<float>(bfloat16(static_cast<float>(number)));
+        case io::dtype::f16: return static_cast<float>(half(sluice::detail::before_rounding(number)));
+        case io::dtype::bf16: return static_cast<float>(bfloat16(sluice::detail::before_rounding(number)));
         case io::dtype::f32: return static_cast<float>(number);
         default: return number;
     }
@@ -51,8 +52,8 @@ SLUICE_KERNEL inline void write_saturated(void* to, io::dtype type, std::size_t 
         return number > low ? (number < high ? number : high) : low;
     };
     switch (type) {
-        case io::dtype::f16: static_cast<half*>(to)[i] = half(static_cast<float>(number)); return;
-        case io::dtype::bf16: static_cast<bfloat16*>(to)[i] = bfloat16(static_cast<float>(number)); return;
+        case io::dtype::f16: static_cast<half*>(to)[i] = half(sluice::detail::before_rounding(number)); return;
+        case io::dtype::bf16: static_cast<bfloat16*>(to)[i] = bfloat16(sluice::detail::before_rounding(number)); return;
         case io::dtype::f32: static_cast<float*>(to)[i] = static_cast<float>(number); return;
         case io::dtype::i8: static_cast<std::int8_t*>(to)[i] = static_cast<std::int8_t>(limited(-128, 127)); return;
         case io::dtype::u8: static_cast<std::uint8_t*>(to)[i] = static_cast<std::uint8_t>(limited(0, 255)); return;

@@ -5,16 +5,10 @@
 #include <span>
 #include <utility>
 
-#include "nn/passes/gelu_nodes.hpp"
 #include "nn/passes/steps.hpp"
 
 namespace sluice::nn::detail {
 namespace {
-
-// A step that passes before this one have made of several nodes still has the first of them.
-bool is_one_node(const step& what) {
-    return what.stretch == nullptr && what.layers == nullptr && !what.gives_shape_only && !what.is_on_host;
-}
 
 bool set_bias(mlp_layer& to, const any_tensor* given, std::size_t most_dimensions) {
     if (given == nullptr || given->shape().empty() || given->shape().size() > most_dimensions) return false;
@@ -35,6 +29,10 @@ void set_weights(mlp_layer& to, std::span<const float> given, bool is_transposed
 }
 
 }  // namespace
+
+bool is_one_node(const step& what) {
+    return what.stretch == nullptr && what.layers == nullptr && !what.gives_shape_only && !what.is_on_host;
+}
 
 dense_search::dense_search(const prepared_graph& in, const dense_limits& limits)
     : in_(in), limits_(limits), readers_(only_readers(in)) {}
@@ -75,7 +73,6 @@ void erase_steps(prepared_graph& in, const std::vector<bool>& is_left) {
     std::erase_if(in.steps, [&](const step&) { return !is_left[next++]; });
 }
 
-// The only step that reads the value, or no_step.
 std::size_t dense_search::reader_of(slot value) const {
     const std::size_t found = readers_[value];
     return found == several_steps || in_.needed_on_host[value] ? no_step : found;
@@ -96,7 +93,10 @@ std::optional<found_layer> dense_search::layer_at(std::size_t at) const {
     if (made.takes_matrix && !take_bias_of_gemm(product, made)) return {};
     take(at, made);
     if (!made.takes_matrix) take_addition(made);
-    take_activation(made);
+    if (const auto after = activation_of(made.output)) {
+        made.numbers.after = after->what;
+        take(after->step, made);
+    }
     set_weights(made.numbers, weights->values<float>(), is_transposed);
     return made;
 }
@@ -114,30 +114,25 @@ bool dense_search::take_bias_of_gemm(const step& product, found_layer& to) const
 }
 // An addition of one number for each column.
 void dense_search::take_addition(found_layer& to) const {
-    const std::size_t at = next_step(to, "Add", 7);
+    const std::size_t at = next_step(to.output, "Add", 7);
     if (at == no_step) return;
     const std::size_t bias = in_.steps[at].inputs[0] == to.output ? 1 : 0;
     if (set_bias(to.numbers, constant_input(in_, in_.steps[at], bias), 1)) take(at, to);
 }
-void dense_search::take_activation(found_layer& to) const {
+std::optional<found_activation> dense_search::activation_of(slot value) const {
     constexpr std::pair<std::string_view, activation> known[] = {{"Relu", activation::relu},
                                                                  {"Sigmoid", activation::sigmoid},
                                                                  {"Tanh", activation::tanh},
                                                                  {"Gelu", activation::gelu}};
     for (const auto& [op, what] : known) {
-        const std::size_t at = next_step(to, op, 6);
-        if (at == no_step || text(in_.steps[at], "approximate", "none") != "none") continue;
-        to.numbers.after = what;
-        return take(at, to);
+        const std::size_t at = next_step(value, op, 6);
+        if (at != no_step && text(in_.steps[at], "approximate", "none") == "none") return found_activation{at, what};
     }
-    for (const std::size_t each : gelu_nodes_of(in_, readers_, to.output)) {
-        to.numbers.after = activation::gelu;
-        take(each, to);
-    }
+    return {};
 }
 
-std::size_t dense_search::next_step(const found_layer& after, std::string_view op, std::int64_t since) const {
-    const std::size_t at = reader_of(after.output);
+std::size_t dense_search::next_step(slot after, std::string_view op, std::int64_t since) const {
+    const std::size_t at = reader_of(after);
     if (at == no_step) return no_step;
     const step& next = in_.steps[at];
     return is(next, op) && next.opset >= since && is_one_node(next) ? at : no_step;

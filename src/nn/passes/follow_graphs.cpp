@@ -89,7 +89,7 @@ std::vector<followed> of_both(graph_walk& by, const std::vector<followed>& a, co
             made.push_back(a[o].what == company::mixed ? a[o] : b[o]);
             continue;
         }
-        const bool is_same = a[o].what == b[o].what && a[o].axis == b[o].axis &&
+        const bool is_same = a[o].what == b[o].what && a[o].axis == b[o].axis && a[o].runs == b[o].runs &&
                              a[o].is_row_number == b[o].is_row_number &&
                              a[o].row_number_columns == b[o].row_number_columns;
         if (!is_same || a[o].what == company::counts)

@@ -49,7 +49,7 @@ public:
         for (const auto& [name, value] : body.constants) {
             // What is an input too comes from the request, or from the node whose graph it is.
             if (std::ranges::find(body.inputs, name, &value_info::name) == body.inputs.end())
-                known.insert_or_assign(name, of_constant(any_tensor(value)));
+                known.insert_or_assign(name, value.bytes ? of_constant(any_tensor(value)) : without_numbers(value));
         }
         for (std::size_t i = 0; i < body.nodes.size(); ++i) {
             const node& each = body.nodes[i];
@@ -63,6 +63,12 @@ public:
     std::size_t symbol_count() const override { return symbols_.size(); }
 
 private:
+    static followed without_numbers(const constant& value) {
+        followed made = of_constant(any_tensor::of_shape(value.type, value.shape));
+        made.known = {};
+        return made;
+    }
+
     static followed of_constant(any_tensor value) {
         followed made;
         made.type = value.type();
@@ -162,7 +168,8 @@ private:
             throw cannot_follow{"is an operator of which no rule says what it does with rows"};
         if (which.what.is_random) throw cannot_follow{its != nullptr ? std::string(its->why) : "draws random numbers"};
         if (which.which.domain.empty() && which.which.op == "If") return follow_branches(*this, which, inputs, known);
-        if (which.which.domain.empty() && which.which.op == "Scan" && !is_alike && its->how == nullptr)
+        if (which.which.domain.empty() && which.which.op == "Scan" && !is_alike && its->how == nullptr &&
+            runs_of(inputs).is(1))
             return follow_rounds(*this, which, inputs, known);
         if (auto numbers = rows::compute_numbers(which, inputs, symbols_)) return {std::move(*numbers)};
         const tries tried = try_outputs(which, inputs, is_alike);
@@ -174,10 +181,22 @@ private:
         const bool has_row_numbers = std::ranges::any_of(
             inputs, [](const followed* each) { return each != nullptr && each->has_row_numbers(); });
         if (has_row_numbers && !its->takes_row_numbers) throw cannot_follow{"uses the numbers of the rows"};
+        if (!its->takes_runs && !runs_of(inputs).is(1)) throw cannot_follow{"takes rows that lie in several runs"};
         rows::rule_call call(which.which, which.opset, inputs, symbols_);
         its->how(call);
         call.require_numbers_were_read();
         return outputs_of(which, call, tried, inputs);
+    }
+
+    // Of the rows of all inputs that have some.
+    static amount runs_of(const std::vector<const followed*>& inputs) {
+        std::optional<amount> made;
+        for (const followed* const each : inputs) {
+            if (each == nullptr || !each->has_rows()) continue;
+            if (made && !(*made == each->runs)) throw cannot_follow{"combines rows that lie in different orders"};
+            made = each->runs;
+        }
+        return made.value_or(amount(1));
     }
 
     // --- what the operators say of numbers ---
@@ -251,6 +270,7 @@ private:
             followed& to = made[o];
             to.what = given->axis ? company::rows : company::alike;
             to.axis = given->axis.value_or(0);
+            if (given->axis) to.runs = given->runs ? *given->runs : runs_of(inputs);
             to.is_row_number = given->is_row_number;
             to.row_number_columns = given->row_number_columns;
             to.type = tried[0]                                 ? (*tried[0])[o].type()
@@ -389,7 +409,11 @@ std::map<std::string, followed, std::less<>> follow_rows(const model& of, const 
 
 row_independence find_row_independence(const model& of, const own_operators& own, const rows::rule_table& rules) {
     nn::check_operators(of, own);
-    const operators::known_to_network known(own);
+    return row_independence_of_checked(of, operators::known_to_network(own), rules);
+}
+
+row_independence row_independence_of_checked(const model& of, const operators::known_to_network& known,
+                                             const rows::rule_table& rules) {
     if (of.body.inputs.empty()) return not_proven({}, {}, "the network has no inputs");
     if (of.body.outputs.empty()) return not_proven({}, {}, "the network has no outputs");
     for (const value_info& each : of.body.inputs) {

@@ -22,5 +22,8 @@ std::map<std::string, rows::followed, std::less<>> follow_rows(const model& of,
 
 // The same as nn::find_row_independence, with other rules.
 row_independence find_row_independence(const model& of, const own_operators& own, const rows::rule_table& rules);
+// The same of a model that was checked before. A constant without bytes is one whose numbers are not known.
+row_independence row_independence_of_checked(const model& of, const operators::known_to_network& known,
+                                             const rows::rule_table& rules);
 
 }  // namespace sluice::nn::detail

@@ -11,6 +11,7 @@
 
 #include "nn/attention/attention_step.hpp"
 #include "nn/operators/dense_layers.hpp"
+#include "nn/operators/recurrent_from_zeros.hpp"
 #include "nn/passes/passes.hpp"
 #include "nn/passes/steps.hpp"
 #include "nn/residual/residual_norm_step.hpp"
@@ -20,9 +21,13 @@ namespace {
 
 const attention_step* attention_of(const step& of) { return dynamic_cast<const attention_step*>(of.stretch.get()); }
 
-bool is_narrowed(const step& of) {
+bool is_narrowed_recurrent(const step& of) {
     return of.stretch == nullptr &&
-           (of.what == &operators::narrowed_layer() || of.what == &operators::narrowed_operator());
+           (of.what == &operators::narrowed_recurrent() || of.what == &operators::narrowed_recurrent_from_zeros());
+}
+bool is_narrowed(const step& of) {
+    return of.stretch == nullptr && (of.what == &operators::narrowed_layer() ||
+                                     of.what == &operators::narrowed_operator() || is_narrowed_recurrent(of));
 }
 
 // What the step gives has the type of its first input, whichever it is.
@@ -76,10 +81,12 @@ void keep_values_narrow(prepared_graph& in) {
     for (step& each : in.steps) {
         const attention_step* const attention = attention_of(each);
         const bool may = attention != nullptr ? attention->rounds() : is_narrowed(each);
-        const bool gives = may && each.outputs.size() == 1 && readers.round(each.outputs[0], attention == nullptr);
+        const bool is_one = each.outputs.size() == 1 ||
+                            (is_narrowed_recurrent(each) && !each.outputs.empty() && each.outputs[0] != no_slot);
+        const bool gives = may && is_one && readers.round(each.outputs[0], attention == nullptr);
         const bool moves = only_moves(each) && !each.inputs.empty() && is_narrow[each.inputs[0]];
         for (const slot one : each.outputs)
-            if (one != no_slot) is_narrow[one] = gives || moves;
+            if (one != no_slot) is_narrow[one] = (gives && one == each.outputs[0]) || moves;
         if (attention != nullptr) {
             std::vector<bool> inputs;
             for (const slot one : each.inputs) inputs.push_back(is_narrow[one]);

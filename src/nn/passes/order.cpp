@@ -31,10 +31,11 @@ const std::array passes{
          [](prepared_graph& in, const pass_subject& to) { to.folder.fold(in, fold::all_but_dequantized); }},
     // Before constants are dequantized: these need the integers.
     pass{"quantized products",
-         "DequantizeLinear, a product or convolution, ReLU and QuantizeLinear are computed with integers", on_a_cpu,
-         is_on_cpu,
+         "DequantizeLinear, a product or convolution, ReLU and QuantizeLinear are computed with integers, and what is "
+         "between convolutions",
+         on_a_cpu, is_on_cpu,
          [](prepared_graph& in, const pass_subject& to) {
-             to.report.quantized += fuse_quantized_products(in, to.context);
+             to.report.quantized += fuse_quantized_products(in, to.from, to.context);
          }},
     pass{"dynamic products",
          "DynamicQuantizeLinear, MatMulInteger or ConvInteger, scales, bias and ReLU are one command with packed "
@@ -45,6 +46,14 @@ const std::array passes{
          [](prepared_graph& in, const pass_subject& to) { to.folder.fold(in, fold::all); }},
     pass{"batch normalization", "BatchNormalization becomes a part of the weights before it, or an expression",
          everywhere, always, [](prepared_graph& in, const pass_subject&) { fold_batch_normalizations(in); }},
+    pass{"activations", "nodes that compute HardSigmoid, HardSwish or the exact GELU become one", everywhere, always,
+         [](prepared_graph& in, const pass_subject&) { find_activations(in); }},
+    pass{"stacked reductions",
+         "the largest or smallest along an axis that Concat has made of several tensors is theirs", everywhere, always,
+         [](prepared_graph& in, const pass_subject&) { reduce_without_stacks(in); }},
+    // Before `rounding`, which takes these layers.
+    pass{"zero states", "RNN, GRU and LSTM that begin with zeros read only the shapes of these", on_a_gpu, is_on_gpu,
+         [](prepared_graph& in, const pass_subject&) { drop_zero_states(in); }},
     // Before `rounding`, which rounds the convolutions that are left.
     pass{"short stretches", "convolutions and what is around them are one command in 16 bits",
          "in f16 or bf16, where the device has kernels for it", is_in_short_floats,
@@ -54,9 +63,16 @@ const std::array passes{
     // Before `rounding`, which would take the products.
     pass{"attention", "Softmax between two MatMuls, with scale, masks and heads, is one command", everywhere, always,
          [](prepared_graph& in, const pass_subject& to) { fuse_attention(in, to.precision, to.context, to.report); }},
+    // The same; it rounds those that it takes.
+    pass{"row chains", "dense layers and the layer norms between them are one command for few rows",
+         "on a GPU, in f32, f16 or bf16",
+         [](const pass_subject& to) { return !to.is_on_cpu() && to.precision != precision::int8; },
+         [](prepared_graph& in, const pass_subject& to) { fuse_row_chains(in, to.precision, to.context, to.report); }},
     pass{"rounding", "products and convolutions with constant weights are computed with fewer bits",
          in_other_precisions, is_rounded,
          [](prepared_graph& in, const pass_subject& to) { round_products(in, to.precision, to.context, to.report); }},
+    pass{"recurrent layouts", "Transpose, Squeeze and Reshape around RNN, GRU and LSTM are strides of these", on_a_gpu,
+         is_on_gpu, [](prepared_graph& in, const pass_subject&) { turn_recurrent_layers(in); }},
     // After `rounding`: it also gives what rounded products read.
     pass{"residual norms", "Add and the LayerNormalization of its sum are one command", on_a_gpu, is_on_gpu,
          [](prepared_graph& in, const pass_subject& to) { fuse_residual_norms(in, to.precision); }},

@@ -20,12 +20,22 @@ void find_host_values(prepared_graph& in);
 // one; else the normalization becomes an expression that uses them. For numbers of f32. Also in the graphs of steps.
 void fold_batch_normalizations(prepared_graph& in);
 
+// Nodes that compute HardSigmoid, HardSwish or the exact GELU, with constants of f32. The operators have no overflow
+// and no rounding error in between that the nodes have. Also in the graphs of steps.
+void find_activations(prepared_graph& in);
+
+// ReduceMax and ReduceMin of tensors that Unsqueeze and Concat have put together become Max and Min. Also in the graphs
+// of steps.
+void reduce_without_stacks(prepared_graph& in);
+
 // For a CPU. Gemm, or MatMul and Add, with constant f32 weights (kernels/fused_mlp.hpp), where a stretch has so few
 // weights that this is faster for any number of rows.
 void fuse_dense_layers(prepared_graph& in, execution_context& context);
 
-// For a CPU. Products and convolutions whose factors come from DequantizeLinear (the weights constant). Says how many.
-std::size_t fuse_quantized_products(prepared_graph& in, execution_context& context);
+// For a CPU. Products and convolutions whose factors come from DequantizeLinear (the weights constant), and stretches
+// of them with other operators between DequantizeLinear and QuantizeLinear. Says how many products. `from`: the
+// network's model.
+std::size_t fuse_quantized_products(prepared_graph& in, const model& from, execution_context& context);
 
 // For a CPU. Products of DynamicQuantizeLinear's rows by constant weights. Says how many. Also in the graphs of steps.
 std::size_t fuse_dynamic_products(prepared_graph& in);
@@ -38,6 +48,11 @@ void round_products(prepared_graph& in, precision what, execution_context& conte
 // join them (attention/attention_step.hpp): in f32 on a CPU and on a GPU, and on a GPU also in f16 and bf16. Notes in
 // `report` what is rounded. Also in the graphs of steps.
 void fuse_attention(prepared_graph& in, precision what, execution_context& context, rounding_report& report);
+
+// For a GPU, in f32, f16 or bf16, before the products are rounded. Dense layers, with layer norms and activations
+// between them, as one kernel for few rows (chains/row_chain_step.hpp). Notes in `report` what is rounded. Also in the
+// graphs of steps.
+void fuse_row_chains(prepared_graph& in, precision what, execution_context& context, rounding_report& report);
 
 // For a GPU. One kernel, which also gives what products round (residual/residual_norm_step.hpp). Also in the graphs of
 // steps.
@@ -54,6 +69,12 @@ void fuse_image_stretches(prepared_graph& in, execution_context& context);
 // The same in f16 or bf16, where the device has kernels for it. Notes in `report` how many convolutions there are.
 void fuse_short_image_stretches(prepared_graph& in, precision what, execution_context& context,
                                 rounding_report& report);
+
+// For a GPU. RNN, GRU and LSTM that begin with zeros. Also in the graphs of steps.
+void drop_zero_states(prepared_graph& in);
+
+// For a GPU, after what rounds these layers. Also in the graphs of steps.
+void turn_recurrent_layers(prepared_graph& in);
 
 // For a CPU. RNN, GRU and LSTM in f32, and DynamicQuantizeLSTM. Also in the graphs of steps.
 void pack_recurrent_layers(prepared_graph& in);

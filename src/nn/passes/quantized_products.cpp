@@ -4,10 +4,12 @@
 #include <algorithm>
 #include <cmath>
 #include <optional>
+#include <span>
 #include <utility>
 #include <vector>
 
 #include "kernels/rounded_layers/window_rows.hpp"
+#include "nn/integers/byte_groups.hpp"
 #include "nn/integers/integer_weights.hpp"
 #include "nn/operators/dense_layers.hpp"
 #include "nn/passes/dense_search.hpp"
@@ -31,7 +33,8 @@ std::int32_t integer_at(const any_tensor& x, std::size_t i) {
         default: return x.values<std::int32_t>()[i];
     }
 }
-bool is_usable(float scale) { return std::isnormal(scale) && scale > 0; }
+// So that its inverse is normal too.
+bool is_usable(float scale) { return std::isnormal(scale) && scale > 0 && std::isfinite(scale * 256); }
 
 class quantized_search {
 public:
@@ -47,7 +50,7 @@ public:
         std::size_t found = 0;
         for (std::size_t i = 0; i < in_.steps.size(); ++i) found += is_left_[i] && (fuse(i) || fuse_whole(i));
         erase_steps(in_, is_left_);
-        if (found != 0) erase_unread();
+        if (found != 0) erase_unread_dequantizations(in_);
         return found;
     }
     // Of what was found.
@@ -128,13 +131,18 @@ private:
         if (zero != nullptr && (zero->type() != w->type() || zero->elements() != scale->elements())) return {};
         const bool is_by_columns = axis != 0;  // a matrix [in, out]
         made.weight.resize(w->elements());
+        const bool is_signed = w->type() == dtype::i8;
+        const std::span<const std::byte> bytes = w->bytes();
+        const std::span<const float> scales = scale->values<float>();
+        const std::size_t next = is_by_columns ? made.out_features : 1;
         for (std::size_t c = 0; c < made.out_features; ++c) {
-            made.steps.push_back(scale->values<float>()[is_one ? 0 : c]);
+            made.steps.push_back(scales[is_one ? 0 : c]);
             if (!is_usable(made.steps[c])) return {};
             const std::int32_t moved = zero != nullptr ? integer_at(*zero, is_one ? 0 : c) : 0;
-            for (std::size_t k = 0; k < made.in_features; ++k) {
-                const std::size_t at = is_by_columns ? k * made.out_features + c : c * made.in_features + k;
-                const std::int32_t q = integer_at(*w, at) - moved;
+            std::size_t at = is_by_columns ? c : c * made.in_features;
+            for (std::size_t k = 0; k < made.in_features; ++k, at += next) {
+                const auto byte = std::to_integer<std::uint8_t>(bytes[at]);
+                const std::int32_t q = (is_signed ? static_cast<std::int8_t>(byte) : std::int32_t{byte}) - moved;
                 if (q < -128 || q > 127) return {};
                 made.weight[c * made.in_features + k] = static_cast<std::int8_t>(q);
             }
@@ -295,15 +303,6 @@ private:
         }
     }
 
-    // Dequantizations that nothing reads any more.
-    void erase_unread() {
-        const std::vector<std::size_t> readers = only_readers(in_);
-        std::erase_if(in_.steps, [&](const step& each) {
-            return is(each, "DequantizeLinear") && each.outputs[0] != no_slot && readers[each.outputs[0]] == no_step &&
-                   !in_.needed_on_host[each.outputs[0]];
-        });
-    }
-
     prepared_graph& in_;
     execution_context& context_;
     const std::vector<std::size_t> readers_, givers_;
@@ -313,12 +312,13 @@ private:
 
 }  // namespace
 
-std::size_t fuse_quantized_products(prepared_graph& in, execution_context& context) {
+std::size_t fuse_quantized_products(prepared_graph& in, const model& from, execution_context& context) {
     quantized_search search(in, context);
     const std::size_t found = search.run();
     if (found != 0) {
+        divide_dequantizations(in);
         move_bytes(in);
-        fuse_integer_stretches(in, search.weights(), context);
+        fuse_integer_stretches(in, search.weights(), from, context);
     }
     return found;
 }

@@ -24,8 +24,12 @@ void legacy_elementwise(rule_call& in) {
 void elementwise(rule_call& in) {
     if (in.opset() < 7 && in.input_count() == 2 && in.integer("broadcast", 0) != 0) return legacy_elementwise(in);
     // Before version 7 the slopes are those of axis 1.
-    if (in.opset() < 7 && in.what().op == "PRelu" && in.rank(0) > 2 && !product(in.shape(1)).is(1))
+    if (in.opset() < 7 && in.what().op == "PRelu" && in.rank(0) > 2 && !product(in.shape(1)).is(1)) {
         require_other_axis(in.axis(0), 1, "has slopes");
+        in.require_alike(1, "slopes");
+        in.give(0, open(in.shape(0)), in.axis(0));
+        return;
+    }
     std::vector<std::size_t> inputs;
     for (std::size_t i = 0; i < in.input_count(); ++i)
         if (in.has_input(i)) inputs.push_back(i);
@@ -101,11 +105,11 @@ void quantize(rule_call& in) {
 std::span<const rule_of_operator> element_rules() {
     static const std::vector<rule_of_operator> all = [] {
         std::vector<rule_of_operator> made{
-            {.name = "Identity", .how = &same_elements, .takes_row_numbers = true},
-            {.name = "Cast", .how = &cast, .takes_row_numbers = true},
+            {.name = "Identity", .how = &same_elements, .takes_row_numbers = true, .takes_runs = true},
+            {.name = "Cast", .how = &cast, .takes_row_numbers = true, .takes_runs = true},
             {.name = "BitCast", .how = &first_elements},
             {.name = "CastLike", .how = &first_elements},
-            {.name = "Dropout", .how = &dropout},
+            {.name = "Dropout", .how = &dropout, .takes_runs = true},
             {.name = "Clip", .how = &clip},
             {.name = "Adagrad", .how = &optimizer_step_rows, .domain = domain_of_training},
             {.name = "Adam", .how = &optimizer_step_rows, .domain = domain_of_training},
@@ -124,7 +128,7 @@ std::span<const rule_of_operator> element_rules() {
               "Swish",  "HardSwish",  "Mish",        "Pow",           "Softsign",   "HardSigmoid", "ThresholdedRelu",
               "Shrink", "Gelu",       "PRelu",       "Mod",           "BitShift",   "IsInf",       "IsNaN",
               "Where",  "SwiGLU",     "LessOrEqual", "GreaterOrEqual"})
-            made.push_back({.name = each, .how = &elementwise});
+            made.push_back({.name = each, .how = &elementwise, .takes_runs = true});
         return made;
     }();
     return all;

@@ -37,8 +37,9 @@ enum class company : unsigned char {
 struct followed {
     company what = company::alike;
     io::dtype type = io::dtype::f32;
-    std::optional<amounts> shape = {};     // none: not even the number of dimensions is known
-    std::size_t axis = 0;                  // of rows
+    std::optional<amounts> shape = {};  // none: not even the number of dimensions is known
+    std::size_t axis = 0;               // of rows
+    amount runs = 1;  // of rows: they lie along the axis this many times, one after the other, with a part of each row
     any_tensor known = {};                 // the elements, if they are known as numbers
     std::optional<amounts> elements = {};  // small ones, if they are known as amounts
     // Each element is the number of the row that it belongs to: 0, 1, ...; or the elements of these columns of the last

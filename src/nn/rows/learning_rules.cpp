@@ -49,7 +49,8 @@ void several_features(rule_call& in) {
 void features_for_each_row(rule_call& in) {
     in.require_alike(0, "tables");
     const amounts &table = in.shape(0), asked{product(in.shape(1))};
-    static_cast<void>(axis_after_reshape(in.shape(1), in.axis(1).value(), asked));
+    if (!rows_after_reshape(in.shape(1), in.axis(1).value(), 1, asked).runs.is(1))
+        throw cannot_follow{"gives a shape in which a row is not a part of its own"};
     open_shape to = table.size() < 2 ? open_shape{amount(1)} : open_shape(table.begin(), table.end() - 1);
     const std::size_t last = to.size();
     to.emplace_back(asked.front());

@@ -224,7 +224,7 @@ void center_crop_pad(rule_call& in) {
 
 std::span<const rule_of_operator> movement_rules() {
     static const std::vector<rule_of_operator> all{
-        {.name = "Transpose", .how = &transpose},
+        {.name = "Transpose", .how = &transpose, .takes_runs = true},
         {.name = "Tile", .how = &tile},
         {.name = "Slice", .how = &slice, .takes_row_numbers = true},
         {.name = "Split", .how = &split},

@@ -219,8 +219,8 @@ void determinant_of(rule_call& in) {
 
 std::span<const rule_of_operator> product_rules() {
     static const std::vector<rule_of_operator> all{
-        {.name = "MatMul", .how = &matmul},
-        {.name = "Gemm", .how = &gemm},
+        {.name = "MatMul", .how = &matmul, .takes_runs = true},
+        {.name = "Gemm", .how = &gemm, .takes_runs = true},
         {.name = "Einsum", .how = &einsum},
         {.name = "MatMulInteger", .how = &matmul_integer},
         {.name = "QLinearMatMul", .how = &quantized_matmul},

@@ -177,7 +177,7 @@ broadcast_result broadcast(const rule_call& in, std::span<const std::size_t> inp
     return made;
 }
 
-std::size_t axis_after_reshape(const amounts& from, std::size_t axis, const amounts& to) {
+reshaped_rows rows_after_reshape(const amounts& from, std::size_t axis, const amount& runs, const amounts& to) {
     std::optional<std::size_t> found;
     for (std::size_t d = 0; d < to.size(); ++d) {
         if (!to[d].depends_on_rows()) continue;
@@ -185,12 +185,15 @@ std::size_t axis_after_reshape(const amounts& from, std::size_t axis, const amou
         found = d;
     }
     if (!found) throw cannot_follow{"gives a shape without a dimension for the rows"};
+    // Before the rows are that many runs of all of them. Those that no dimension counts are in that of the rows, and
+    // then it has a whole number of elements for each row and run.
     const std::span all(from), made(to);
-    if (!to[*found].is_multiple_of_rows() || !to[*found].without_rows().is_whole() ||
-        !(product(all.first(axis)) == product(made.first(*found)))) {
+    const amount left = product(all.first(axis)) * runs / product(made.first(*found));
+    if (!to[*found].is_multiple_of_rows() || !left.is_whole() || left.depends_on_rows() ||
+        !(to[*found].without_rows() / left).is_whole()) {
         throw cannot_follow{"gives a shape in which a row is not a part of its own"};
     }
-    return *found;
+    return {*found, left};
 }
 
 }  // namespace sluice::nn::rows

@@ -27,6 +27,7 @@ struct given_output {
     std::optional<std::size_t> axis;  // of the rows; none: it is the same for any rows
     bool is_row_number = false;
     std::vector<bool> row_number_columns = {};
+    std::optional<amount> runs = {};  // of the rows; none: those of the inputs
 };
 
 class rule_call {
@@ -91,6 +92,7 @@ struct rule_of_operator {
     rule how;                        // null: rows mix
     std::string_view why = {};       // they do
     bool takes_row_numbers = false;  // values that are the numbers of rows
+    bool takes_runs = false;         // rows that lie along the axis in several runs, in all inputs that have rows
     std::string_view domain = {};
 };
 
@@ -131,7 +133,11 @@ void require_one_along(const rule_call& in, std::size_t i, std::size_t rank, std
 // Throws cannot_follow where `axis` is the one of the rows.
 void require_other_axis(std::optional<std::size_t> rows, std::size_t axis, std::string_view does);
 open_shape open(const amounts& shape);
-// The axis of the rows of elements that are given another shape of as many elements.
-std::size_t axis_after_reshape(const amounts& from, std::size_t axis, const amounts& to);
+// Where the rows of elements are that are given another shape of as many elements.
+struct reshaped_rows {
+    std::size_t axis;
+    amount runs;
+};
+reshaped_rows rows_after_reshape(const amounts& from, std::size_t axis, const amount& runs, const amounts& to);
 
 }  // namespace sluice::nn::rows

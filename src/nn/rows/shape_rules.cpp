@@ -9,9 +9,14 @@ namespace {
 
 // Elements in the same order in another shape.
 void give_reshaped(rule_call& in, const amounts& to) {
-    const auto axis = in.axis(0);
-    const auto made = axis ? std::optional(axis_after_reshape(in.shape(0), *axis, to)) : std::nullopt;
-    in.give(0, open(to), made).is_row_number = in.input(0).is_row_number;
+    given_output& made = in.give(0, open(to), in.axis(0));
+    made.is_row_number = in.input(0).is_row_number;
+    if (made.axis) {
+        const reshaped_rows rows = rows_after_reshape(in.shape(0), *made.axis, in.input(0).runs, to);
+        if (made.is_row_number && !rows.runs.is(1)) throw cannot_follow{"uses the numbers of the rows"};
+        made.axis = rows.axis;
+        made.runs = rows.runs;
+    }
     if (!in.input(0).row_number_columns.empty()) throw cannot_follow{"uses the numbers of the rows"};
 }
 
@@ -173,8 +178,8 @@ void range(rule_call& in) {
 
 std::span<const rule_of_operator> shape_rules() {
     static const std::vector<rule_of_operator> all{
-        {.name = "Reshape", .how = &reshape, .takes_row_numbers = true},
-        {.name = "Flatten", .how = &flatten},
+        {.name = "Reshape", .how = &reshape, .takes_row_numbers = true, .takes_runs = true},
+        {.name = "Flatten", .how = &flatten, .takes_runs = true},
         {.name = "Squeeze", .how = &squeeze, .takes_row_numbers = true},
         {.name = "Unsqueeze", .how = &unsqueeze, .takes_row_numbers = true},
         {.name = "ConstantOfShape", .how = &constant_of_shape},

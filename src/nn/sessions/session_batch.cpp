@@ -83,7 +83,7 @@ private:
 
 session_batch_core::session_batch_core(network of, session_options options)
     : like_(std::move(of), std::move(options)),
-      rows_(find_row_independence(like_.of().inside().from())),
+      rows_(like_.of().inside().rows()),
       run_(like_.of()),
       inputs_(like_.of().inputs().size()),
       outputs_(like_.of().outputs().size()) {

@@ -36,21 +36,19 @@ void host_value::copy(const view_form& form, const std::byte* from) {
 shaped_run::shaped_run(network of) : of_(std::move(of)) {
     is_shaped_by_numbers_ = of_.inside().front() != nullptr ||
                             has_step(of_.inside().body(), [](const step& each) { return each.what->is_random; });
-    for (std::size_t i = 0; i < of_.inputs().size(); ++i) is_shaped_by_numbers_ |= of_.is_host_input(i);
 }
 
 void shaped_run::operator()(std::span<const input_view> inputs, std::span<host_value* const> room) {
-    const bool is_known =
-        !is_shaped_by_numbers_ && !known_made_.empty() && std::ranges::equal(known_, inputs, {}, {}, &input_view::form);
-    if (!is_known) {
+    if (is_shaped_by_numbers_ || !known_ || !known_->are(inputs)) {
+        prepared_inputs now(of_.inside(), inputs);  // before the outputs are written: inputs may be older outputs
         const std::vector<any_tensor> made = of_(inputs);
-        known_.clear();  // until all is there: a failure in between leaves nothing known
+        known_.reset();  // until all is there: a failure in between leaves nothing known
         known_made_.clear();
         for (std::size_t i = 0; i < made.size(); ++i) {
             const view_form& form = known_made_.emplace_back(made[i].type(), made[i].shape());
             room[i]->copy(form, made[i].bytes().data());
         }
-        for (const input_view& each : inputs) known_.push_back(each.form());
+        if (now.decide_all(of_.inside())) known_ = std::move(now);
         return;
     }
     to_.clear();

@@ -11,6 +11,7 @@
 #include <utility>
 #include <vector>
 
+#include "nn/prepared_call.hpp"
 #include "nn/sessions/session_on_device.hpp"
 #include "nn/sessions/state_shapes.hpp"
 #include "sluice/nn/any_tensor.hpp"
@@ -54,9 +55,9 @@ public:
 
 private:
     network of_;
-    bool is_shaped_by_numbers_;          // shapes of outputs follow from more than those of inputs
-    std::vector<view_form> known_;       // inputs of the latest run
-    std::vector<view_form> known_made_;  // its outputs
+    bool is_shaped_by_numbers_;             // shapes of outputs follow from what a front gives, or from chance
+    std::optional<prepared_inputs> known_;  // inputs of the latest run
+    std::vector<view_form> known_made_;     // its outputs
     std::vector<output_view> to_;
 };
 

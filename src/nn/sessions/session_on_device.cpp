@@ -41,7 +41,7 @@ void device_steps::note(std::span<const input_view> inputs, std::span<any_tensor
         repeats_ = 0;
         return;
     }
-    if (++repeats_ != repeats_before_graph || !why_not_prepared(of_, forms).empty()) return;
+    if (++repeats_ != repeats_before_graph || !why_not_prepared(of_, prepared_inputs(forms)).empty()) return;
     try {
         auto made = std::make_unique<step_graph>(of_, std::move(forms), states_);
         if (made->memory_bytes() <= most_bytes_) graph_ = std::move(made);

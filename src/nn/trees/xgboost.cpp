@@ -216,9 +216,10 @@ struct booster {
 
 booster booster_of(const field& learner) {
     const field given = learner.at("gradient_booster");
-    const std::string& kind = given.at("name").text();
+    const field name = given.at("name");
+    const std::string& kind = name.text();
     if (kind != "gbtree" && kind != "dart")
-        given.at("name").refuse("is " + in_quotes(kind) + "; accepted are boosters of trees: gbtree and dart");
+        name.refuse("is " + in_quotes(kind) + "; accepted are boosters of trees: gbtree and dart");
     const field inner = kind == "dart" && given.find("gbtree") ? given.at("gbtree") : given;
     const field model = inner.at("model");
     for (const field& around : {model, given})

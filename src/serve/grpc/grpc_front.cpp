@@ -16,6 +16,7 @@
 #include <thread>
 #include <utility>
 
+#include "serve/front_clients.hpp"
 #include "serve/grpc/call_loop.hpp"
 #include "serve/grpc/compressed_message.hpp"
 #include "serve/grpc/health.hpp"
@@ -44,7 +45,7 @@ grpc_options checked(grpc_options options) {
                                                 std::to_string(options.write_time.count()) +
                                                 " ms to be taken; accepted is 1 ms to 24 hours");
     }
-    if (!options.budget) options.budget = std::make_shared<request_budget>(std::size_t{1} << 30);
+    options.budget = budget_of_front(options.budget, options.clients.get(), std::size_t{1} << 30);
     if (options.threads == 0 || options.threads > most_threads) {
         throw error(errc::invalid_argument, "gRPC cannot have " + std::to_string(options.threads) +
                                                 " threads; accepted is 1 to " + std::to_string(most_threads));
@@ -93,7 +94,7 @@ public:
         if (!server_) throw error(errc::io_failed, "gRPC's server does not start");
         // The names of models are for those who have a token; the service asks for none.
         if (server_->GetHealthCheckService() != nullptr)
-            health_.emplace(models, *server_->GetHealthCheckService(), options.tokens.empty());
+            health_.emplace(models, *server_->GetHealthCheckService(), options.clients == nullptr);
         for (const auto& each : loops_) {
             service_.ask_for_calls(*each);
             each->start();

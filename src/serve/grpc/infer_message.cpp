@@ -153,8 +153,11 @@ private:
             begins_ = its;
         else if (its.key == "sequence_end")
             ends_ = its;
+        else if (its.key == "sequence_step")
+            step_ = its;
         else if (!may_pass_over(its.key, its.says_nothing()))
-            refuse_parameter("the request", its.key, "priority, sequence_end, sequence_id, sequence_start, timeout");
+            refuse_parameter("the request", its.key,
+                             "priority, sequence_end, sequence_id, sequence_start, sequence_step, timeout");
     }
 
     // Of a key that is there twice the last value holds, as protobuf has it; so they are looked at when all are read.
@@ -167,6 +170,7 @@ private:
         if (sequence_id_ && !sequence_id_->says_nothing()) sequence.set_id(sequence_id_of(*sequence_id_));
         if (begins_ && !begins_->says_nothing()) sequence.begins = require_flag(*begins_);
         if (ends_ && !ends_->says_nothing()) sequence.ends = require_flag(*ends_);
+        if (step_) sequence.step = require_count(*step_);
         to_.sequence = sequence.read(state_);
     }
 
@@ -269,7 +273,7 @@ private:
     std::size_t raw_taken_ = 0;
     infer_message to_;
     std::vector<bool> is_there_;
-    std::optional<named_parameter> timeout_, priority_, says_final_, sequence_id_, begins_, ends_;
+    std::optional<named_parameter> timeout_, priority_, says_final_, sequence_id_, begins_, ends_, step_;
 };
 
 }  // namespace

@@ -14,8 +14,8 @@ namespace sluice::serve {
 // It lives until gRPC and the model have both let go of it.
 class infer_reactor final : public infer_task, public call_owner {
 public:
-    infer_reactor(std::shared_ptr<grpc_state> state, unary_call& call)
-        : infer_task(std::move(state), call.context(), "ModelInfer", false), call_(call) {}
+    infer_reactor(std::shared_ptr<grpc_state> state, unary_call& call, access_list::client* client)
+        : infer_task(std::move(state), call.context(), client, "ModelInfer", false), call_(call) {}
 
     void cancelled() noexcept override { is_cancelled_ = true; }
 

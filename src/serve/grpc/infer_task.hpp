@@ -37,17 +37,18 @@ public:
     // Answers or refuses the request now or later. `self` is this. `message` is empty when it returns. `thread` is this
     // thread; it unpacks a message that is compressed, and computes the batch where it is short.
     void begin(const std::shared_ptr<infer_task>& self, grpc::ByteBuffer& message, call_loop& thread) noexcept;
-    // It is in a queue, or refused: not where its message is still being unpacked. On any thread.
+    // It is in a queue, or refused: not where its message is still being unpacked, or its model loaded. On any thread.
     bool has_begun() const noexcept { return has_begun_; }
 
     void make_answer(std::span<const tensor_view> outputs) final;
-    void answer(std::span<const tensor_view> outputs) noexcept final;
+    bool answer(std::span<const tensor_view> outputs) noexcept final;
     void refuse(const refusal& why) noexcept final;
     bool is_wanted() const noexcept final { return !has_left() && !is_over(); }
 
 protected:
-    infer_task(std::shared_ptr<grpc_state> state, const grpc::ServerContext& context, const char* method,
-               bool is_streamed);
+    // `client`: who has the call's token; null: tokens are not needed.
+    infer_task(std::shared_ptr<grpc_state> state, const grpc::ServerContext& context, access_list::client* client,
+               const char* method, bool is_streamed);
 
     virtual bool has_left() const noexcept = 0;  // the client
     // `answer` is the message for the client, or `why` says why there is none. Called once, on any thread.
@@ -60,6 +61,7 @@ protected:
 
 private:
     std::span<const std::byte> message() const noexcept;
+    void require_token() const;
     void charge(std::size_t bytes);
     void give_back(std::size_t bytes) noexcept;
     void read_head(grpc::ByteBuffer& message);
@@ -67,12 +69,15 @@ private:
     piece_queue::done unpack(const std::shared_ptr<infer_task>& self, call_loop& thread) noexcept;
     void end_unpacking() noexcept;
     void require_no_drain() const;
-    void submit(const std::shared_ptr<infer_task>& self, lent_thread& thread);
+    bool submit(const std::shared_ptr<infer_task>& self, call_loop& thread);
+    void go_on(const std::shared_ptr<infer_task>& self, call_loop& thread) noexcept;
     void end(grpc::Status status, grpc::Slice answer, const refusal* why) noexcept;
     bool is_over() const noexcept;
 
     const std::shared_ptr<grpc_state> state_;  // the model may let go of the task after the front end has ended
     const grpc::ServerContext& context_;
+    access_list::client* const client_;
+    const std::shared_ptr<request_budget> budget_;
     const char* const method_;
     const bool is_streamed_;
     std::optional<call_record> record_;  // from begin() on
@@ -82,6 +87,7 @@ private:
     std::string unpacked_;                   // of a message that was compressed, in the place of `bytes_`
     std::optional<body_unpacker> unpacker_;  // of `bytes_`
     std::atomic<bool> has_begun_{false};
+    bool waits_ = false;  // for its model; on the thread of begin()
     infer_head head_;
     infer_message request_;
     std::optional<grpc::Slice> made_;  // the answer

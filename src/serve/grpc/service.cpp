@@ -4,14 +4,17 @@
 #include <grpcpp/support/slice.h>
 
 #include <algorithm>
+#include <functional>
 #include <iterator>
+#include <optional>
 #include <string>
 #include <thread>
 #include <utility>
 
-#include "serve/access_token.hpp"
+#include "serve/front_clients.hpp"
 #include "serve/grpc/config_message.hpp"
 #include "serve/grpc/infer_reactor.hpp"
+#include "serve/grpc/loop_turn.hpp"
 #include "serve/grpc/region_messages.hpp"
 #include "serve/grpc/small_message.hpp"
 #include "serve/grpc/statistics_message.hpp"
@@ -43,20 +46,29 @@ grpc::Status token_status() noexcept {
     }
 }
 
-// A load or an unload counts until its answer is sent, as a request does: a drain waits for it.
-class counted_change final : public call_owner {
+// A call that takes long counts until its answer is sent, as a request does: a drain waits for it.
+class counted_call {
 public:
-    explicit counted_change(std::shared_ptr<grpc_state> state) noexcept : state_(std::move(state)) {
+    explicit counted_call(std::shared_ptr<grpc_state> state) noexcept : state_(std::move(state)) {
         ++state_->in_flight;
     }
-    counted_change(const counted_change&) = delete;  // it counts once
-    counted_change& operator=(const counted_change&) = delete;
-    ~counted_change() override { --state_->in_flight; }
+    counted_call(const counted_call&) = delete;  // it counts once
+    counted_call& operator=(const counted_call&) = delete;
+    ~counted_call() { --state_->in_flight; }
+
+private:
+    const std::shared_ptr<grpc_state> state_;
+};
+
+// A load or an unload.
+class counted_change final : public call_owner {
+public:
+    explicit counted_change(std::shared_ptr<grpc_state> state) noexcept : counted_(std::move(state)) {}
 
     void cancelled() noexcept override {}  // what has begun continues
 
 private:
-    const std::shared_ptr<grpc_state> state_;
+    const counted_call counted_;
 };
 
 // Waiting calls of a method on a loop: more may come at a time, and are asked for as these are taken.
@@ -141,15 +153,27 @@ void inference_service::ask_for_calls(call_loop& loop) {
     for (int i = 0; i < waiting_others; ++i) loop.ask(*stream_);
 }
 
-void inference_service::admit(const grpc::ServerContext& context, needs what) const {
+access_list::client* inference_service::admit(const grpc::ServerContext& context, needs what) const {
     const grpc::string_ref authority = context.ExperimentalGetAuthority();
     const std::string_view host(authority.data(), authority.size());
     if (!state_->hosts.accepts(host)) throw refusal(refusal_kind::forbidden, state_->hosts.why_not(host));
-    if (what == needs::nothing || state_->options.tokens.empty()) return;
+    if (what == needs::nothing || !state_->options.clients) return nullptr;
     const auto& metadata = context.client_metadata();
     const auto [begin, end] = metadata.equal_range("authorization");
     if (begin == end || std::next(begin) != end) throw no_token();
-    if (!has_token({begin->second.data(), begin->second.size()}, state_->options.tokens)) throw no_token();
+    access_list::client* const found = state_->options.clients->find({begin->second.data(), begin->second.size()});
+    if (found == nullptr) throw no_token();
+    std::optional<client_role> role;
+    if (what == needs::infer || what == needs::stream) role = client_role::infer;
+    if (what == needs::observe) role = client_role::observe;
+    if (what == needs::load) role = client_role::load;
+    // The messages of a stream are the requests.
+    if (what != needs::stream || !found->may(*role)) serve::admit(*found, role);
+    return found;
+}
+
+const std::shared_ptr<request_budget>& inference_service::budget_of(const access_list::client* from) const noexcept {
+    return from != nullptr ? from->budget() : state_->options.budget;
 }
 
 // Why a call has no answer.
@@ -175,9 +199,9 @@ void inference_service::answer(call& from, const char* name, needs who, const Fi
     call_record record(*state_, from.context(), name);
     grpc::ByteBuffer message;
     try {
-        admit(from.context(), who);
+        const access_list::client* const client = admit(from.context(), who);
         Request request;
-        const small_message parsed(*state_->options.budget, from.request(), request, from.loop().pieces());
+        const small_message parsed(*budget_of(client), from.request(), request, from.loop().pieces());
         Response response;
         fill(request, response);
         write_message(response, message);
@@ -185,6 +209,57 @@ void inference_service::answer(call& from, const char* name, needs who, const Fi
         return refuse(from, record);
     }
     record.end(grpc::Status::OK, {}, nullptr, nullptr);
+    from.finish(grpc::Status::OK, message);
+}
+
+// A call that asks about a model, until it is answered.
+template <typename Request>
+struct inference_service::question {
+    question(std::shared_ptr<grpc_state> state, call& from, const char* name)
+        : record(*state, from.context(), name), counted(std::move(state)) {}
+
+    call_record record;
+    const counted_call counted;
+    Request request;
+    std::optional<small_message> parsed;
+};
+
+// As answer(), of a model: where that has to be loaded first, later.
+template <typename Request, typename Response, typename Fill>
+void inference_service::answer_of_model(call& from, const char* name, const Fill& fill) noexcept {
+    std::shared_ptr<question<Request>> its;
+    try {
+        its = std::make_shared<question<Request>>(state_, from, name);
+        const access_list::client* const client = admit(from.context(), needs::any_token);
+        its->parsed.emplace(*budget_of(client), from.request(), its->request, from.loop().pieces());
+    } catch (...) {
+        if (its) return refuse(from, its->record);
+        call_record record(*state_, from.context(), name);
+        return refuse(from, record);
+    }
+    answer_when_loaded<Request, Response>(from, its, fill);
+}
+
+template <typename Request, typename Response, typename Fill>
+void inference_service::answer_when_loaded(call& from, const std::shared_ptr<question<Request>>& its,
+                                           const Fill& fill) noexcept {
+    grpc::ByteBuffer message;
+    try {
+        std::function<void()> when_loaded;
+        if (state_->models.loads_on_demand()) {
+            const auto turn = std::make_shared<loop_turn>(
+                from.loop(), [this, &from, its, fill] { answer_when_loaded<Request, Response>(from, its, fill); });
+            when_loaded = [turn] { turn->begin(turn); };
+        }
+        const auto model = state_->models.find(its->request.name(), version_of(its->request.version()), when_loaded);
+        if (model == nullptr) return;
+        Response response;
+        fill(*model, response);
+        write_message(response, message);
+    } catch (...) {
+        return refuse(from, its->record);
+    }
+    its->record.end(grpc::Status::OK, {}, nullptr, nullptr);
     from.finish(grpc::Status::OK, message);
 }
 
@@ -204,11 +279,13 @@ void inference_service::server_ready(call& from) noexcept {
 
 void inference_service::model_ready(call& from) noexcept {
     answer<inference::ModelReadyRequest, inference::ModelReadyResponse>(
-        from, "ModelReady", needs::token,
+        from, "ModelReady", needs::any_token,
         [&](const inference::ModelReadyRequest& request, inference::ModelReadyResponse& response) {
             try {
-                const auto model = state_->models.find(request.name(), version_of(request.version()));
-                response.set_ready(!state_->models.is_draining() && model->is_ready());
+                const auto version = version_of(request.version());
+                const bool comes = state_->models.comes_on_demand(request.name(), version);
+                response.set_ready(!state_->models.is_draining() &&
+                                   (comes || state_->models.find(request.name(), version)->is_ready()));
             } catch (const refusal&) {  // a model that is not there is not ready
                 response.set_ready(false);
             }
@@ -217,7 +294,7 @@ void inference_service::model_ready(call& from) noexcept {
 
 void inference_service::server_metadata(call& from) noexcept {
     answer<inference::ServerMetadataRequest, inference::ServerMetadataResponse>(
-        from, "ServerMetadata", needs::token,
+        from, "ServerMetadata", needs::any_token,
         [&](const inference::ServerMetadataRequest&, inference::ServerMetadataResponse& response) {
             response.set_name("sluice");
             response.set_version(state_->options.version);
@@ -232,26 +309,23 @@ void inference_service::server_metadata(call& from) noexcept {
 }
 
 void inference_service::model_metadata(call& from) noexcept {
-    answer<inference::ModelMetadataRequest, inference::ModelMetadataResponse>(
-        from, "ModelMetadata", needs::token,
-        [&](const inference::ModelMetadataRequest& request, inference::ModelMetadataResponse& response) {
-            const auto model = state_->models.find(request.name(), version_of(request.version()));
-            response.set_name(model->name());
-            for (const std::size_t each : state_->models.versions_of(model->name()))
+    answer_of_model<inference::ModelMetadataRequest, inference::ModelMetadataResponse>(
+        from, "ModelMetadata", [this](const served_model& model, inference::ModelMetadataResponse& response) {
+            response.set_name(model.name());
+            for (const std::size_t each : state_->models.versions_of(model.name()))
                 response.add_versions(std::to_string(each));
-            response.set_platform(model->network().platform());
-            for (const nn::value_info& each : model->network().inputs()) add_tensor(*response.add_inputs(), each);
-            for (const nn::value_info& each : model->network().outputs()) add_tensor(*response.add_outputs(), each);
-            (*response.mutable_properties())["rows"] = model->network().rows().text();
-            if (!model->state().all.empty()) (*response.mutable_properties())["state"] = model->state().words;
+            response.set_platform(model.network().platform());
+            for (const nn::value_info& each : model.network().inputs()) add_tensor(*response.add_inputs(), each);
+            for (const nn::value_info& each : model.network().outputs()) add_tensor(*response.add_outputs(), each);
+            (*response.mutable_properties())["rows"] = model.network().rows().text();
+            if (!model.state().all.empty()) (*response.mutable_properties())["state"] = model.state().words;
         });
 }
 
 void inference_service::model_infer(call& from) noexcept {
     std::shared_ptr<infer_reactor> made;
     try {
-        admit(from.context(), needs::token);
-        made = std::make_shared<infer_reactor>(state_, from);
+        made = std::make_shared<infer_reactor>(state_, from, admit(from.context(), needs::infer));
     } catch (...) {
         call_record record(*state_, from.context(), "ModelInfer");
         return refuse(from, record);
@@ -263,8 +337,7 @@ void inference_service::model_infer(call& from) noexcept {
 void inference_service::model_stream_infer(stream_call& from) noexcept {
     std::shared_ptr<stream_reactor> made;
     try {
-        admit(from.context(), needs::token);
-        made = std::make_shared<stream_reactor>(state_, from);
+        made = std::make_shared<stream_reactor>(state_, from, admit(from.context(), needs::stream));
         const std::lock_guard lock(state_->mutex);
         std::erase_if(state_->streams, [](const auto& each) { return each.expired(); });
         state_->streams.push_back(made);
@@ -295,17 +368,15 @@ bool inference_service::has_streams() const {
 }
 
 void inference_service::model_configuration(call& from) noexcept {
-    answer<inference::ModelConfigRequest, inference::ModelConfigResponse>(
-        from, "ModelConfig", needs::token,
-        [&](const inference::ModelConfigRequest& request, inference::ModelConfigResponse& response) {
-            const auto model = state_->models.find(request.name(), version_of(request.version()));
-            write_config(*response.mutable_config(), triton_config_of(*model));
+    answer_of_model<inference::ModelConfigRequest, inference::ModelConfigResponse>(
+        from, "ModelConfig", [](const served_model& model, inference::ModelConfigResponse& response) {
+            write_config(*response.mutable_config(), triton_config_of(model));
         });
 }
 
 void inference_service::model_statistics(call& from) noexcept {
     answer<inference::ModelStatisticsRequest, inference::ModelStatisticsResponse>(
-        from, "ModelStatistics", needs::token,
+        from, "ModelStatistics", needs::observe,
         [&](const inference::ModelStatisticsRequest& request, inference::ModelStatisticsResponse& response) {
             if (!request.name().empty())
                 return write_statistics(*response.add_model_stats(),
@@ -317,7 +388,7 @@ void inference_service::model_statistics(call& from) noexcept {
 
 void inference_service::repository_index(call& from) noexcept {
     answer<inference::RepositoryIndexRequest, inference::RepositoryIndexResponse>(
-        from, "RepositoryIndex", needs::token,
+        from, "RepositoryIndex", needs::any_token,
         [&](const inference::RepositoryIndexRequest& request, inference::RepositoryIndexResponse& response) {
             if (!request.repository_name().empty())
                 throw refusal(refusal_kind::not_found, "the server has one repository, without a name");
@@ -338,11 +409,10 @@ void inference_service::change(call& from, const char* name, bool loads) noexcep
     call_record record(*state_, from.context(), name);
     bool has_begun = false;
     try {
-        admit(from.context(), needs::token);
+        const access_list::client* const client = admit(from.context(), needs::load);
         Request request;
-        const small_message parsed(*state_->options.budget, from.request(), request, from.loop().pieces());
-        if (state_->models.is_draining())
-            throw refusal(refusal_kind::unavailable, "the server ends and takes no more requests");
+        const small_message parsed(*budget_of(client), from.request(), request, from.loop().pieces());
+        if (state_->models.is_draining()) throw refusal::for_now("the server ends and takes no more requests");
         if (!state_->options.repository_control)
             throw refusal(refusal_kind::forbidden, "this server does not let clients load and unload models");
         if (!request.repository_name().empty())
@@ -353,15 +423,18 @@ void inference_service::change(call& from, const char* name, bool loads) noexcep
         has_begun = true;
         ++changes_;
         from.set_owner(std::make_shared<counted_change>(state_));
-        std::thread([this, &from, loads, record, model = request.model_name()]() mutable {
+        const std::string who = words_of(client) + " over gRPC";
+        std::thread([this, &from, loads, record, who, model = request.model_name()]() mutable {
             grpc::Status status;
             try {
                 if (loads)
                     state_->models.load(model);
                 else
                     state_->models.unload(model);
+                log_change(state_->log, who, model, loads, {});
             } catch (const std::exception& failure) {
                 status = status_of(refusal_of(failure), from.context());
+                log_change(state_->log, who, model, loads, failure.what());
             }
             state_->options.budget->end_load();
             record.end(status, model, nullptr, nullptr);
@@ -387,40 +460,40 @@ void inference_service::repository_model_unload(call& from) noexcept {
 }
 
 template <typename Request, typename Response>
-void inference_service::answer_regions(call& from, const char* name) noexcept {
-    answer<Request, Response>(from, name, needs::token, [&](const Request& request, Response& response) {
+void inference_service::answer_regions(call& from, const char* name, needs what) noexcept {
+    answer<Request, Response>(from, name, what, [&](const Request& request, Response& response) {
         serve_regions(request, response, state_->options.shared_memory.get());
     });
 }
 
 void inference_service::system_memory_status(call& from) noexcept {
     answer_regions<inference::SystemSharedMemoryStatusRequest, inference::SystemSharedMemoryStatusResponse>(
-        from, "SystemSharedMemoryStatus");
+        from, "SystemSharedMemoryStatus", needs::observe);
 }
 
 void inference_service::system_memory_register(call& from) noexcept {
     answer_regions<inference::SystemSharedMemoryRegisterRequest, inference::SystemSharedMemoryRegisterResponse>(
-        from, "SystemSharedMemoryRegister");
+        from, "SystemSharedMemoryRegister", needs::infer);
 }
 
 void inference_service::system_memory_unregister(call& from) noexcept {
     answer_regions<inference::SystemSharedMemoryUnregisterRequest, inference::SystemSharedMemoryUnregisterResponse>(
-        from, "SystemSharedMemoryUnregister");
+        from, "SystemSharedMemoryUnregister", needs::infer);
 }
 
 void inference_service::cuda_memory_status(call& from) noexcept {
     answer_regions<inference::CudaSharedMemoryStatusRequest, inference::CudaSharedMemoryStatusResponse>(
-        from, "CudaSharedMemoryStatus");
+        from, "CudaSharedMemoryStatus", needs::observe);
 }
 
 void inference_service::cuda_memory_register(call& from) noexcept {
     answer_regions<inference::CudaSharedMemoryRegisterRequest, inference::CudaSharedMemoryRegisterResponse>(
-        from, "CudaSharedMemoryRegister");
+        from, "CudaSharedMemoryRegister", needs::infer);
 }
 
 void inference_service::cuda_memory_unregister(call& from) noexcept {
     answer_regions<inference::CudaSharedMemoryUnregisterRequest, inference::CudaSharedMemoryUnregisterResponse>(
-        from, "CudaSharedMemoryUnregister");
+        from, "CudaSharedMemoryUnregister", needs::infer);
 }
 
 }  // namespace sluice::serve

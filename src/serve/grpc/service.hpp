@@ -37,7 +37,7 @@ private:
     using call = unary_call;
     class method;
     class infer_stream;
-    enum class needs : unsigned char { nothing, token };
+    enum class needs : unsigned char { nothing, any_token, infer, stream, observe, load };
 
     void server_live(call& from) noexcept;
     void server_ready(call& from) noexcept;
@@ -58,14 +58,22 @@ private:
     void cuda_memory_register(call& from) noexcept;
     void cuda_memory_unregister(call& from) noexcept;
 
-    // Throws for a host that is not served, and for a token that is not right.
-    void admit(const grpc::ServerContext& context, needs what) const;
+    // Throws for a host that is not served, for a token that is not right or not for this, and for one request too
+    // many. Gives the client that has the token; null: tokens are not needed.
+    access_list::client* admit(const grpc::ServerContext& context, needs what) const;
+    const std::shared_ptr<request_budget>& budget_of(const access_list::client* from) const noexcept;
     static grpc::Status status_of_failure(grpc::ServerContext& context) noexcept;  // of the exception that is handled
     void refuse(call& from, call_record& record) noexcept;                         // with the exception that is handled
+    template <typename Request>
+    struct question;
+    template <typename Request, typename Response, typename Fill>
+    void answer_of_model(call& from, const char* name, const Fill& fill) noexcept;
+    template <typename Request, typename Response, typename Fill>
+    void answer_when_loaded(call& from, const std::shared_ptr<question<Request>>& its, const Fill& fill) noexcept;
     template <typename Request, typename Response, typename Fill>
     void answer(call& from, const char* name, needs who, const Fill& fill) noexcept;
     template <typename Request, typename Response>
-    void answer_regions(call& from, const char* name) noexcept;
+    void answer_regions(call& from, const char* name, needs what) noexcept;
     template <typename Request>
     void change(call& from, const char* name, bool loads) noexcept;
 

@@ -31,7 +31,7 @@ small_message::small_message(request_budget& budget, std::size_t size) : budget_
 void small_message::charge(std::size_t bytes) { take(bytes * times_parsed); }
 
 void small_message::take(std::size_t bytes) {
-    if (!budget_.take(bytes)) throw refusal(refusal_kind::unavailable, "the memory for requests is in use");
+    if (!budget_.take(bytes)) throw refusal::for_now("the memory for requests is in use");
     charged_ += bytes;
 }
 

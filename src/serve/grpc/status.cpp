@@ -42,7 +42,7 @@ grpc::Status status_of(const refusal& why) noexcept {
 
 grpc::Status status_of(const refusal& why, grpc::ServerContext& context) noexcept {
     try {
-        if (why.kind() == refusal_kind::queue_full)
+        if (why.kind() == refusal_kind::queue_full && why.waiting() != 0)
             context.AddTrailingMetadata("queue-length", std::to_string(why.waiting()));
     } catch (const std::exception&) {
         return no_memory_status();

@@ -12,9 +12,9 @@ namespace sluice::serve {
 // One request of the stream.
 class stream_task final : public infer_task {
 public:
-    stream_task(std::shared_ptr<grpc_state> state, const grpc::ServerContext& context,
+    stream_task(std::shared_ptr<grpc_state> state, const grpc::ServerContext& context, access_list::client* client,
                 std::shared_ptr<stream_reactor> stream)
-        : infer_task(std::move(state), context, "ModelStreamInfer", true), stream_(std::move(stream)) {}
+        : infer_task(std::move(state), context, client, "ModelStreamInfer", true), stream_(std::move(stream)) {}
 
     grpc::ByteBuffer request;   // empty when the task has begun
     grpc::ByteBuffer response;  // when it is answered
@@ -40,8 +40,8 @@ private:
     const std::shared_ptr<stream_reactor> stream_;
 };
 
-stream_reactor::stream_reactor(std::shared_ptr<grpc_state> state, stream_call& call)
-    : state_(std::move(state)), call_(call) {}
+stream_reactor::stream_reactor(std::shared_ptr<grpc_state> state, stream_call& call, access_list::client* client)
+    : state_(std::move(state)), call_(call), client_(client) {}
 
 stream_reactor::~stream_reactor() = default;
 
@@ -73,7 +73,7 @@ void stream_reactor::end_soon() {
 // is_reading_ is set.
 void stream_reactor::read() noexcept {
     try {
-        incoming_ = std::make_shared<stream_task>(state_, call_.context(), shared_from_this());
+        incoming_ = std::make_shared<stream_task>(state_, call_.context(), client_, shared_from_this());
     } catch (const std::exception&) {
         const std::lock_guard lock(mutex_);
         is_reading_ = false;

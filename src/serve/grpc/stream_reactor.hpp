@@ -24,7 +24,7 @@ class stream_reactor final : public stream_owner, public std::enable_shared_from
 public:
     static constexpr std::size_t most_open = 64;
 
-    stream_reactor(std::shared_ptr<grpc_state> state, stream_call& call);
+    stream_reactor(std::shared_ptr<grpc_state> state, stream_call& call, access_list::client* client);
     stream_reactor(const stream_reactor&) = delete;  // its tasks know its address
     stream_reactor& operator=(const stream_reactor&) = delete;
     ~stream_reactor() override;
@@ -53,6 +53,7 @@ private:
 
     const std::shared_ptr<grpc_state> state_;
     stream_call& call_;  // until it is finished
+    access_list::client* const client_;
     std::atomic<bool> is_cancelled_{false};
     std::shared_ptr<stream_task> incoming_;  // what is read into
     std::mutex mutex_;                       // of what follows

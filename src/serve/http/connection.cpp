@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "serve/front_clients.hpp"
 #include "serve/http/endpoints.hpp"
 #include "serve/http/header_check.hpp"
 #include "serve/http/infer_answer.hpp"
@@ -32,6 +33,8 @@ constexpr std::size_t own_bytes = 4 * read_bytes;  // of a buffer: each connecti
 // Of a chunked body: the lines of its chunks may have this many bytes for each of the body, and in addition as many as
 // a header.
 constexpr std::size_t framing_of_a_byte = 16;
+// Of an answer: a client that takes fewer in write_time for long is closed, though there is progress.
+constexpr std::size_t least_written_bytes = 1 << 20;
 constexpr std::chrono::milliseconds linger_time{2000};
 constexpr std::chrono::milliseconds hold_margin{200};  // who has sent by then, before the end of a hold, has not waited
 constexpr int most_doublings = 3;                      // of Retry-After, which is a second at first
@@ -102,7 +105,7 @@ void connection::lacks_memory() noexcept {
     reply_ = {};
     reply_.status = 503;
     note_answer();
-    model_.reset();
+    forget_request();
     ++loop_->state().replies[503];
     error_code failure;
     const std::size_t written = stream_.write_some({asio::buffer(no_memory), asio::const_buffer()}, failure);
@@ -164,28 +167,47 @@ void connection::begin_request() {
     so_far = {};
     complete_at_ = {};
     route_ = {};
-    request_.id.clear();
+    client_ = nullptr;
+    body_share_.count_for(loop_->state().budget);  // what stays between requests is no client's
+    answer_share_.count_for(loop_->state().budget);
     framing_ = 0;
-    request_.shared->clear();
     place_->count_for({});  // the next request may be another client's
-    keep_memory();
+    message_.clear();
+    forget_request();
+    if (buffer_.size() == 0 && buffer_.capacity() > 2 * read_bytes) buffer_ = {};  // no read is running
     parser_.emplace(message_, loop_->state().options.header_bytes, loop_->state().options.body_bytes, body_share_);
     // Coarse: for each request the clock is not read.
     time_limit_ = loop_->now() + loop_->state().options.idle_time;
 }
 
+const std::shared_ptr<request_budget>& connection::budget() const noexcept {
+    return client_ != nullptr ? client_->budget() : loop_->state().budget;
+}
+
 // Requests come before what may be faster for the next one.
 bool connection::may_keep_memory() const noexcept {
-    const request_budget& all = *loop_->state().budget;
+    const request_budget& all = *budget();
     return all.bytes() <= all.most_bytes() / 2;
 }
 
-// Of the last request's memory, for the next one.
-void connection::keep_memory() noexcept {
-    const bool may_keep = may_keep_memory();
-    message_.clear(may_keep ? kept_bytes : own_bytes);
+// What only the model needs of a request: there is an answer, or there will be none. Some of its memory stays for the
+// next one.
+void connection::forget_request() noexcept {
+    model_.reset();
+    inputs.clear();
+    request_.clear();
+    keep_body(may_keep_memory() ? kept_bytes : own_bytes);
+}
+
+void connection::keep_body(std::size_t bytes) noexcept {
+    message_.clear_body(bytes);
     body_share_.hold_existing(message_.body.capacity() > own_bytes ? message_.body.capacity() : 0);
-    if (buffer_.size() == 0 && buffer_.capacity() > 2 * read_bytes) buffer_ = {};
+}
+
+void connection::drop_kept() noexcept {
+    keep_body(own_bytes);
+    if (spare_.capacity() > own_bytes) std::string().swap(spare_);
+    answer_share_.give_all();
 }
 
 void connection::keep_answer() noexcept {
@@ -290,10 +312,10 @@ bool connection::parse() {
 }
 
 // Beast waits for the end of a chunk's line, and of a trailer, however long they are. What it has not used of a body is
-// a part of one of them.
+// a part of one of them, which is no longer than a header, however long the body is: it counts for no budget.
 bool connection::has_long_framing() const noexcept {
-    const std::size_t waiting = parser_->is_done() ? 0 : buffer_.size();
-    return framing_ + waiting > loop_->state().options.header_bytes + framing_of_a_byte * message_.body.size();
+    const std::size_t waiting = parser_->is_done() ? 0 : buffer_.size(), most = loop_->state().options.header_bytes;
+    return waiting > most || framing_ + waiting > most + framing_of_a_byte * message_.body.size();
 }
 
 void connection::refuse_message(const error_code& failure) {
@@ -315,7 +337,9 @@ bool connection::accept_header() {
     route_ = find_route(message_.target);
     std::optional<std::uint64_t> length;
     if (const auto its = parser_->content_length()) length = *its;
-    if (std::optional<reply> refused = header_refusal(message_, route_, length, loop_->state())) {
+    const front_state& state = loop_->state();
+    if (state.options.clients) client_ = state.options.clients->find(message_.authorization);
+    if (std::optional<reply> refused = header_refusal(message_, route_, length, state, client_)) {
         send(std::move(*refused), !parser_->is_done());  // what follows of the body is not read
         return false;
     }
@@ -332,19 +356,31 @@ bool connection::accept_header() {
         send(std::move(made), !parser_->is_done());
         return false;
     }
+    if (budget() != state.budget) {  // what the connection has kept is no part of this request
+        drop_kept();
+        body_share_.count_for(budget());
+        answer_share_.count_for(budget());
+    }
+    if (length && *length > budget()->most_bytes()) {
+        send(error_reply(413, "the body has " + std::to_string(*length) +
+                                  " bytes; all requests of this client may have " +
+                                  std::to_string(budget()->most_bytes()) + " at a time"),
+             true);
+        return false;
+    }
     is_accepted_ = true;
     parser_->eager(true);
     if (parser_->is_done()) return true;
     expire_after(loop_->state().options.body_time);
     // Memory is taken as the body arrives; what cannot have room now need not be sent.
     const std::uint64_t more = length.value_or(0) - std::min<std::uint64_t>(length.value_or(0), body_share_.bytes());
-    if (!loop_->state().budget->has_room(more)) {
+    if (!budget()->has_room(more)) {
         reply made = error_reply(503, text_of(message_fault::no_memory));
         made.retry = true;
         send(std::move(made), true);
         return false;
     }
-    if (message_.expects_continue && buffer_.size() == 0) {
+    if (message_.expects_continue && parser_->is_1_1() && buffer_.size() == 0) {
         stream_.write_interim(go_on);  // a client that does not get it sends the body anyway, later
     }
     return true;
@@ -375,8 +411,7 @@ void connection::try_request(const Step& step) {
 // piece waits too.
 void connection::begin_unpacking() {
     const auto charge = [this](std::size_t more) {
-        if (!body_share_.hold(body_share_.bytes() + more))
-            throw refusal(refusal_kind::unavailable, "the memory for requests is in use");
+        if (!body_share_.hold(body_share_.bytes() + more)) throw refusal::for_now("the memory for requests is in use");
     };
     charge(body_unpacker::state_bytes);
     unpacker_.emplace(message_.body, message_.coding, loop_->state().options.body_bytes, charge);
@@ -419,23 +454,54 @@ void connection::handle_body() {
         case endpoint::metrics:
         case endpoint::all_statistics:
         case endpoint::repository_index: return handle_listing();
+        case endpoint::model_metadata:
+        case endpoint::model_configuration:
+            if (loop_->state().models.load_for_request(route_.model, when_loaded())) return;
+            [[fallthrough]];
         default: return send(answer_of(route_, message_.body, loop_->state()));
     }
+}
+
+// Where models are loaded on demand: the request continues here when the load of its model has ended, well or not.
+std::function<void()> connection::when_loaded() {
+    if (!loop_->state().models.loads_on_demand()) return {};
+    return [self = shared_from_this()] {
+        try {
+            self->loop_->post([self] {
+                self->guard([&] {
+                    if (self->phase_ != phase::computing) return;
+                    self->try_request([&] {
+                        if (self->has_left_) throw refusal(refusal_kind::cancelled, "the client has left");
+                        self->handle_body();
+                    });
+                });
+            });
+        } catch (const std::exception& failure) {
+            self->deliver(reply_of_failure(failure));
+        }
+    };
 }
 
 void connection::handle_infer() {
     // Where the model is replaced meanwhile, the request is read again for its successor.
     while (true) {
-        model_ = loop_->state().models.find(route_.model, route_.version);
+        model_ = loop_->state().models.find_for_request(route_.model, route_.version, when_loaded());
+        if (!model_) return;
         if (message_.body.size() > most_read_of_refused) model_->require_room(*this);
         loop_->reader().read(message_.body, message_.json_bytes, model_->network().inputs(),
-                             model_->network().outputs(), model_->network().texts(), request_, model_->state());
+                             model_->network().outputs(), model_->network().texts(), request_,
+                             {loop_->state().options.shared_memory, budget()}, model_->state());
         require_same_model(request_, route_);
         inputs.swap(request_.inputs);
         timeout = request_.timeout;
         priority = request_.priority;
         sequence = request_.sequence;
-        if (sequence) sequence->budget = loop_->state().budget;
+        if (sequence) {
+            if (!route_.version) loop_->state().models.require_version(route_.model);
+            sequence->budget = budget();
+            sequence->id.client = client_ != nullptr ? client_->number() : 0;
+            if (client_ != nullptr) sequence->client = client_->name();
+        }
         if (model_->submit(shared_from_this(), loop_.get())) return;
         inputs.swap(request_.inputs);
     }
@@ -465,20 +531,24 @@ void connection::handle_load() {
     front_state& state = loop_->state();
     if (!state.options.repository_control)
         throw refusal(refusal_kind::forbidden, "this server does not let clients load and unload models");
-    require_change_body(message_.body, route_.to == endpoint::repository_load);
+    const bool loads = route_.to == endpoint::repository_load;
+    require_change_body(message_.body, loads);
+    std::string who = client_words();
     if (!state.budget->begin_load())
         throw refusal(refusal_kind::queue_full, "too many loads wait", state.budget->loads());
-    const auto load = [self = shared_from_this()] {
+    const auto load = [self = shared_from_this(), loads, who = std::move(who)] {
         reply made;
+        front_state& its = self->loop_->state();
         try {
-            front_state& its = self->loop_->state();
-            if (self->route_.to == endpoint::repository_load)
+            if (loads)
                 its.models.load(self->route_.model);
             else
                 its.models.unload(self->route_.model);
             made.body = "{}";
+            log_change(its.log, who, self->route_.model, loads, {});
         } catch (const std::exception& failure) {
             made = reply_of_failure(failure);
+            log_change(its.log, who, self->route_.model, loads, failure.what());
         }
         self->loop_->state().budget->end_load();
         self->deliver(std::move(made));
@@ -489,6 +559,16 @@ void connection::handle_load() {
         state.budget->end_load();
         throw;
     }
+}
+
+std::string connection::client_words() {
+    error_code failure;
+    const auto peer = stream_.socket().remote_endpoint(failure);
+    std::string words = words_of(client_);
+    if (!failure) words += " at " + peer.address().to_string();
+    if (place_->is_proxy() && !message_.forwarded_for.empty())
+        words += ", a proxy, for " + in_quotes(message_.forwarded_for);
+    return words;
 }
 
 void connection::handle_timeline() {
@@ -527,13 +607,16 @@ void connection::make_answer(std::span<const tensor_view> outputs) {
     if (made.json_bytes) made.content_type = "application/octet-stream";
 }
 
-void connection::answer(std::span<const tensor_view> outputs) noexcept {
+bool connection::answer(std::span<const tensor_view> outputs) noexcept {
+    bool is_answer = true;
     try {
         if (!made_) make_answer(outputs);
     } catch (const std::exception& failure) {
         made_ = reply_of_failure(failure);
+        is_answer = false;
     }
     deliver(*std::exchange(made_, std::nullopt));
+    return is_answer;
 }
 
 void connection::refuse(const refusal& why) noexcept {
@@ -566,7 +649,7 @@ void connection::send(reply made, bool must_close) {
     if (has_left_) reply_.status = client_has_left;
     if (reply_.status == 500) loop_->note_failure(printable(reply_.body, 500));
     note_answer();
-    model_.reset();
+    forget_request();  // before the answer is written, which may take long
     ++loop_->state().replies[static_cast<std::size_t>(reply_.status)];
     if (has_left_) return close();
     if (message_.method == http::verb::head) {
@@ -588,7 +671,7 @@ void connection::read_trace() {
 void connection::note_answer() noexcept {
     const front_state& state = loop_->state();
     const auto end = loop::clock::now();
-    if (route_.to == endpoint::infer && reply_.status != 401) add_to_timeline(end);
+    if (route_.to == endpoint::infer && !is_strangers()) add_to_timeline(end);
     const bool is_noted = state.spans != nullptr || state.options.log_requests;
     if (!is_noted || complete_at_ == loop::clock::time_point{}) return;
     const auto time = std::chrono::duration_cast<std::chrono::microseconds>(end - std::exchange(complete_at_, {}));
@@ -612,7 +695,12 @@ void connection::note_answer() noexcept {
     }
 }
 
-// Requests without a right token are left out: a stranger must not fill the timeline.
+// Requests without a right token, and those beyond a limit, are left out of the timeline, so that no client can fill it
+// with refusals.
+bool connection::is_strangers() const noexcept {
+    return !is_accepted_ && (reply_.status == 401 || reply_.status == 403 || reply_.status == 429);
+}
+
 void connection::add_to_timeline(loop::clock::time_point end) const noexcept {
     request_record what{.received = received_at_, .complete = complete_at_, .progress = so_far, .answered = end};
     what.status = reply_.status;
@@ -644,6 +732,9 @@ void connection::send_now() {
     if (failure && failure != asio::error::would_block) return close();
     const std::size_t all = head_.size() + reply_.body.size();
     if (!failure && written == all) return sent();
+    keep_body(own_bytes);
+    const auto rest = static_cast<std::chrono::milliseconds::rep>(all / least_written_bytes);
+    write_limit_ = loop::clock::now() + (1 + rest) * loop_->state().options.write_time;
     send_rest(failure ? 0 : written);
 }
 
@@ -652,6 +743,7 @@ void connection::send_rest(std::size_t already) {
     const std::array<asio::const_buffer, 2> parts{asio::buffer(head_) + of_head,
                                                   asio::buffer(reply_.body) + (already - of_head)};
     expire_after(loop_->state().options.write_time);
+    time_limit_ = std::min(time_limit_, write_limit_);
     answer_share_.hold_existing(reply_.body.capacity());
     stream_.async_write_some(parts, [self = shared_from_this(), already](const error_code& failure, std::size_t more) {
         self->guard([&] {
@@ -679,22 +771,23 @@ void connection::sent() {
 
 // A client that repeats what was refused, before the time that the refusal named, is not read until then, and each time
 // longer. So refusals cost the server little, however many clients repeat them. One that has waited is read at once. A
-// proxy has the requests of others on its connection.
+// proxy has the requests of others on its connection. Who asks for health may ask often.
 void connection::note_refusal() noexcept {
     const auto now = loop::clock::now();
     const bool is_early = std::exchange(comes_early_, false) || now < retry_at_;
-    holds_ = reply_.retry && is_early && !place_->is_proxy();
+    holds_ = reply_.retry && is_early && !place_->is_proxy() && !is_about_health(route_.to);
     repeats_ = holds_ ? repeats_ + 1 : 0;
     if (holds_) reply_.retry_seconds = 1 << std::min(repeats_ - 1, most_doublings);
     if (reply_.retry) retry_at_ = now + std::chrono::seconds(reply_.retry_seconds);
 }
 
+bool connection::has_input() noexcept { return buffer_.size() != 0 || stream_.has_input(); }
+
 void connection::end_hold(loop::clock::time_point now) {
     if (phase_ != phase::held) return;
     if (now < retry_at_) {
-        error_code ignored;
         const bool is_early = now < retry_at_ - hold_margin;
-        comes_early_ = comes_early_ || (is_early && (buffer_.size() != 0 || stream_.socket().available(ignored) != 0));
+        comes_early_ = comes_early_ || (is_early && has_input());
         return;
     }
     phase_ = phase::reading;

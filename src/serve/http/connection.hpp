@@ -14,6 +14,7 @@
 #include <boost/beast/core/flat_buffer.hpp>
 #include <chrono>
 #include <cstddef>
+#include <functional>
 #include <list>
 #include <memory>
 #include <optional>
@@ -46,6 +47,8 @@ public:
     bool is_late(loop::clock::time_point now) const noexcept { return now > time_limit_; }
     // Waits for the first byte of a request.
     bool is_idle() const noexcept { return (phase_ == phase::reading || phase_ == phase::held) && !has_begun_; }
+    // Of one that is idle: whether bytes have arrived that it has not looked at. Asks the system.
+    bool has_input() noexcept;
     // Where the loop has it in its lists.
     std::optional<std::list<connection*>::iterator>& turn() noexcept { return turn_; }
     bool is_listed_as_busy() const noexcept { return is_listed_as_busy_; }
@@ -64,7 +67,7 @@ public:
     void send_answer() noexcept;
 
     void make_answer(std::span<const tensor_view> outputs) override;
-    void answer(std::span<const tensor_view> outputs) noexcept override;
+    bool answer(std::span<const tensor_view> outputs) noexcept override;
     void refuse(const refusal& why) noexcept override;
     bool is_wanted() const noexcept override { return !has_left_; }
 
@@ -94,6 +97,7 @@ private:
     void begin_unpacking();
     piece_queue::done unpack_body();
     void handle_infer();
+    std::function<void()> when_loaded();
     void handle_load();
     void handle_timeline();
     void handle_listing();
@@ -111,9 +115,14 @@ private:
     void linger();
     void read_to_the_end();
     void expire_after(std::chrono::milliseconds time);
+    const std::shared_ptr<request_budget>& budget() const noexcept;  // what the request counts for
+    std::string client_words();                                      // for the log
     bool may_keep_memory() const noexcept;
-    void keep_memory() noexcept;
+    void forget_request() noexcept;
+    void keep_body(std::size_t bytes) noexcept;
     void keep_answer() noexcept;
+    void drop_kept() noexcept;
+    bool is_strangers() const noexcept;
 
     const std::shared_ptr<loop> loop_;  // before the stream, which ends first
     http_stream stream_;
@@ -125,7 +134,8 @@ private:
     std::optional<body_unpacker> unpacker_;  // of message_.body, while it is unpacked
     infer_body request_;
     route route_;
-    std::shared_ptr<served_model> model_;  // of the request that is computed
+    access_list::client* client_ = nullptr;  // who has the request's token; null: there are none, or it has none
+    std::shared_ptr<served_model> model_;    // of the request that is computed
     reply reply_;
     std::optional<reply> made_;  // of a step of a sequence, before its answer
     std::string head_;
@@ -152,6 +162,7 @@ private:
     bool holds_ = false;                     // after this answer
     bool comes_early_ = false;               // the next request has come while this one holds
     loop::clock::time_point time_limit_;
+    loop::clock::time_point write_limit_;  // of the whole answer
 };
 
 }  // namespace sluice::serve

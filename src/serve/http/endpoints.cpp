@@ -234,6 +234,7 @@ reply answer_of(const route& to, const std::string& body, const front_state& sta
         case endpoint::page: return page_reply();
         case endpoint::metrics:
             return text_reply(metrics_of(state.models, http_metrics_of(state), state.options.metrics_models) +
+                                  (state.options.clients ? state.options.clients->metrics() : "") +
                                   (state.options.more_metrics ? state.options.more_metrics() : ""),
                               "text/plain; version=0.0.4; charset=utf-8");
         case endpoint::openapi: return text_reply(openapi_text(), json_type);
@@ -250,7 +251,8 @@ reply answer_of(const route& to, const std::string& body, const front_state& sta
         case endpoint::model_configuration:
             return json_reply(configuration_of(triton_config_of(*models.find(to.model, to.version))));
         case endpoint::model_ready:
-            return readiness(!models.is_draining() && models.find(to.model, to.version)->is_ready(),
+            return readiness(!models.is_draining() && (models.comes_on_demand(to.model, to.version) ||
+                                                       models.find(to.model, to.version)->is_ready()),
                              {{"name", std::string(to.model)}});
         default: return error_reply(404, "there is no such path");
     }

@@ -10,6 +10,7 @@
 #include <memory>
 
 #include "serve/connection_limits.hpp"
+#include "serve/front_clients.hpp"
 #include "serve/served_hosts.hpp"
 #include "serve/tls/certificate_watch.hpp"
 #include "sluice/serve/http_front.hpp"
@@ -24,7 +25,7 @@ struct front_state {
           log(std::move(its_log)),
           hosts(options.address, options.host_names),
           limits(options.connections, options.connections_of_client, options.trusted_proxies),
-          budget(options.budget ? options.budget : std::make_shared<request_budget>(options.all_bodies_bytes)) {}
+          budget(budget_of_front(options.budget, options.clients.get(), options.all_bodies_bytes)) {}
 
     server& models;
     const http_options options;

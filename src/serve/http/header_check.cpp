@@ -3,7 +3,7 @@
 
 #include <string>
 
-#include "serve/access_token.hpp"
+#include "serve/front_clients.hpp"
 #include "sluice/base/printable.hpp"
 
 namespace sluice::serve {
@@ -22,6 +22,38 @@ bool needs_token(endpoint to) {
     return to != endpoint::page && to != endpoint::server_live && to != endpoint::server_ready;
 }
 
+// Empty: any token will do.
+std::optional<client_role> role_for(endpoint to) {
+    switch (to) {
+        case endpoint::infer:
+        case endpoint::regions_register:
+        case endpoint::regions_unregister: return client_role::infer;
+        case endpoint::metrics:
+        case endpoint::timeline:
+        case endpoint::timeline_picture:
+        case endpoint::all_statistics:
+        case endpoint::model_statistics:
+        case endpoint::regions_status: return client_role::observe;
+        case endpoint::repository_load:
+        case endpoint::repository_unload: return client_role::load;
+        default: return std::nullopt;
+    }
+}
+
+std::optional<reply> client_refusal(endpoint to, access_list::client* client) {
+    if (client == nullptr) {
+        reply made = error_reply(401, why_token);
+        made.asks_token = true;
+        return made;
+    }
+    try {
+        admit(*client, role_for(to));
+    } catch (const refusal& why) {
+        return reply_of(why);
+    }
+    return std::nullopt;
+}
+
 bool is_accepted_type(const std::string& type) {
     return type.empty() || type == json_type || type == "application/octet-stream";
 }
@@ -29,7 +61,7 @@ bool is_accepted_type(const std::string& type) {
 }  // namespace
 
 std::optional<reply> header_refusal(const http_message& message, const route& to, std::optional<std::uint64_t> length,
-                                    const front_state& state) {
+                                    const front_state& state, access_list::client* client) {
     // HTTP/1.0 needs no host. Browsers always send it.
     if (!message.host.empty() && !state.hosts.accepts(message.host))
         return error_reply(421, state.hosts.why_not(message.host));
@@ -41,12 +73,8 @@ std::optional<reply> header_refusal(const http_message& message, const route& to
         return made;
     }
     if (is_from_another_site(message)) return error_reply(403, "requests of pages of other sites are refused");
-    if (!state.options.tokens.empty() && needs_token(to.to) &&
-        !has_token(message.authorization, state.options.tokens)) {
-        reply made = error_reply(401, why_token);
-        made.asks_token = true;
-        return made;
-    }
+    if (state.options.clients && needs_token(to.to))
+        if (std::optional<reply> refused = client_refusal(to.to, client)) return refused;
     const bool is_post = message.method == http::verb::post;
     if (is_post && !is_accepted_type(message.content_type)) {
         return error_reply(415, "the content type is " + in_quotes(message.content_type) +
@@ -59,8 +87,11 @@ std::optional<reply> header_refusal(const http_message& message, const route& to
         return error_reply(413, "the body has " + std::to_string(*length) + " bytes; accepted are " +
                                     std::to_string(state.options.body_bytes));
     }
-    if (is_post && state.is_draining && to.to != endpoint::repository_index)
-        return error_reply(503, "the server ends and takes no more requests");
+    if (is_post && state.is_draining && to.to != endpoint::repository_index) {
+        reply made = error_reply(503, "the server ends and takes no more requests");
+        made.retry = true;  // by then another one may be there
+        return made;
+    }
     return std::nullopt;
 }
 

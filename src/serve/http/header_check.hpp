@@ -12,8 +12,9 @@
 
 namespace sluice::serve {
 
-// The refusal; empty when the header is right. `length`: the value of Content-Length, where there is one.
+// The refusal; empty when the header is right: then the request counts for `client`, who has its token. `length`: the
+// value of Content-Length, where there is one.
 std::optional<reply> header_refusal(const http_message& message, const route& to, std::optional<std::uint64_t> length,
-                                    const front_state& state);
+                                    const front_state& state, access_list::client* client);
 
 }  // namespace sluice::serve

@@ -78,6 +78,12 @@ public:
                            });
     }
 
+    // Whether bytes have come that are not read. Asks the system.
+    bool has_input() {
+        error_code ignored;
+        return (tls_ && tls_->has_pending()) || socket_.available(ignored) != 0;
+    }
+
     // Without a wait. would_block: the next write has the same bytes.
     std::size_t write_some(const two_parts& from, error_code& failure) {
         return tls_ ? write_tls(from, failure) : socket_.write_some(from, failure);

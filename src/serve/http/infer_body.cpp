@@ -21,7 +21,9 @@ namespace {
 namespace dom = simdjson::dom;
 
 constexpr std::size_t deepest = 32;
-constexpr std::size_t kept_json_bytes = 1 << 20;  // memory for longer documents is not kept
+constexpr std::size_t first_json_bytes = 64 << 10;
+constexpr std::size_t most_kept_json_bytes = 1 << 20;  // memory for longer documents is not kept
+constexpr std::size_t most_kept_id_bytes = 1 << 10;    // that of a longer id is not kept
 
 template <typename T>
 T value_as(dom::element from, const std::string& where, std::string_view wanted) {
@@ -118,11 +120,15 @@ private:
                 sequence_.begins = !says_nothing(value) && value_as<bool>(value, "'sequence_start'", "true or false");
             } else if (key == "sequence_end") {
                 sequence_.ends = !says_nothing(value) && value_as<bool>(value, "'sequence_end'", "true or false");
+            } else if (key == "sequence_step") {
+                sequence_.step = value_as<std::uint64_t>(value, "'sequence_step'", "an integer of at least 0");
             } else if (key == "triton_enable_empty_final_response") {
                 value_as<bool>(value, "'triton_enable_empty_final_response'", "true or false");  // there is one answer
             } else if (!may_pass_over(key, says_nothing(value))) {
-                refuse_parameter("the request", key,
-                                 "binary_data_output, priority, sequence_end, sequence_id, sequence_start, timeout");
+                refuse_parameter(
+                    "the request", key,
+                    "binary_data_output, priority, sequence_end, sequence_id, sequence_start, sequence_step, "
+                    "timeout");
             }
         });
     }
@@ -219,7 +225,7 @@ private:
                                                : " has neither 'data' nor the parameter 'binary_data_size'"));
         }
         if (found.binary_size) return take_elements(index, take_binary(*found.binary_size, where), where);
-        to_.numbers.resize((to_.numbers.size() + 15) / 16 * 16);
+        to_.numbers.add((to_.numbers.size() + 15) / 16 * 16 - to_.numbers.size());
         numbers_at_[index] = to_.numbers.size();
         if (inputs_[index].is_text) return append_codes(to_.numbers, to.shape, *found.data, texts_, where);
         append_numbers(to_.numbers, to.type, to.shape, *found.data, where);
@@ -278,7 +284,7 @@ private:
         if (std::ranges::find(to_.outputs, index, &chosen_output::index) != to_.outputs.end())
             refuse_twice(tensor_words("output", *name));
         const bool is_shared = !parameters.region.is_empty();
-        to_.outputs.push_back({index, parameters.binary.value_or(false), {}});
+        to_.outputs.push_back({index, !is_shared && parameters.binary.value_or(false), {}});
         if (is_shared) {  // clients send binary_data too; it has no effect
             to_.outputs.back().place =
                 find_output_place(shared_memory_, parameters.region, tensor_words("output", *name));
@@ -316,7 +322,7 @@ private:
             if (numbers_at_[i] == is_missing) refuse_missing_input(inputs_[i].name);
             if (numbers_at_[i] == is_elsewhere) continue;
             tensor_view& to = to_.inputs[i];
-            to.bytes = std::span(to_.numbers).subspan(numbers_at_[i], *io::byte_count(to.shape.lengths(), to.type));
+            to.bytes = to_.numbers.bytes().subspan(numbers_at_[i], *io::byte_count(to.shape.lengths(), to.type));
         }
         if (binary_taken_ != binary_.size()) {
             refuse_request("the body has " + std::to_string(binary_.size()) +
@@ -349,6 +355,7 @@ private:
 
 void infer_body::clear() noexcept {
     id.clear();
+    if (id.capacity() > most_kept_id_bytes) std::string().swap(id);
     has_id = false;
     model_name.reset();
     inputs.clear();
@@ -356,7 +363,6 @@ void infer_body::clear() noexcept {
     timeout.reset();
     priority = 0;
     sequence.reset();
-    if (numbers.capacity() > kept_json_bytes) std::vector<std::byte>().swap(numbers);
     numbers.clear();
     shared->clear();
     codes->clear();
@@ -365,25 +371,49 @@ void infer_body::clear() noexcept {
 struct infer_body_reader::parser {
     dom::parser json;
 
-    parser() { require_memory(json.allocate(64 << 10, deepest)); }
+    parser() { require_memory(json.allocate(first_json_bytes, deepest)); }
 
     static void require_memory(simdjson::error_code failure) {
         if (failure != simdjson::SUCCESS) throw std::bad_alloc();
     }
 };
 
-infer_body_reader::infer_body_reader(std::size_t json_bytes, shared_memory_access shared_memory)
-    : parser_(std::make_unique<parser>()), json_bytes_(json_bytes), shared_memory_(std::move(shared_memory)) {}
+// Of a document of this many bytes, also of one that is refused.
+class infer_body_reader::parser_end {
+public:
+    parser_end(std::unique_ptr<parser>& its, std::size_t bytes) noexcept : its_(its), bytes_(bytes) {}
+    parser_end(const parser_end&) = delete;  // one read has one end
+    parser_end& operator=(const parser_end&) = delete;
+    ~parser_end() {
+        if (bytes_ > most_kept_json_bytes) its_.reset();
+    }
+
+private:
+    std::unique_ptr<parser>& its_;
+    const std::size_t bytes_;
+};
+
+infer_body_reader::infer_body_reader(std::size_t json_bytes)
+    : parser_(std::make_unique<parser>()), json_bytes_(json_bytes) {}
 infer_body_reader::~infer_body_reader() = default;
+
+std::size_t infer_body_reader::kept_json_bytes() const noexcept { return parser_ ? parser_->json.capacity() : 0; }
 
 void infer_body_reader::read(std::string& body, std::optional<std::size_t> json_bytes,
                              const std::vector<nn::value_info>& inputs, const std::vector<nn::value_info>& outputs,
-                             const nn::text_codes& texts, infer_body& to, const state_values& state) {
+                             const nn::text_codes& texts, infer_body& to, const shared_memory_access& memory,
+                             const state_values& state) {
     to.clear();
+    to.numbers.begin(memory.budget);
     const std::size_t length = json_bytes.value_or(body.size());
     if (length > body.size()) {
         refuse_request("Inference-Header-Content-Length is " + std::to_string(length) + "; the body has " +
                        std::to_string(body.size()) + " bytes");
+    }
+    if (json_bytes && length == 0) {
+        refuse_request(
+            "Inference-Header-Content-Length is 0: requests of raw binary data without JSON are not supported; the "
+            "body is JSON, and after it may be binary data of the inputs that it names");
     }
     if (length == 0) refuse_request("the body has no JSON");
     if (length > json_bytes_) {
@@ -391,14 +421,15 @@ void infer_body_reader::read(std::string& body, std::optional<std::size_t> json_
                        std::to_string(json_bytes_) + "; binary tensor data may be longer");
     }
     body.reserve(body.size() + simdjson::SIMDJSON_PADDING);
+    if (!parser_) parser_ = std::make_unique<parser>();
+    const parser_end end(parser_, length);
     dom::element document;
     const auto failure = parser_->json.parse(body.data(), length, false).get(document);
     if (failure == simdjson::MEMALLOC) throw std::bad_alloc();
     if (failure != simdjson::SUCCESS)
         refuse_request("the body is no JSON: " + std::string(simdjson::error_message(failure)));
     const std::string_view binary = std::string_view(body).substr(length);
-    body_reading(binary, json_bytes.has_value(), inputs, outputs, texts, shared_memory_, state, to).read(document);
-    if (length > kept_json_bytes) parser_ = std::make_unique<parser>();
+    body_reading(binary, json_bytes.has_value(), inputs, outputs, texts, memory, state, to).read(document);
 }
 
 }  // namespace sluice::serve

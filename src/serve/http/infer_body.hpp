@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "serve/charged_memory.hpp"
+#include "serve/growing_memory.hpp"
 #include "serve/shared_tensors.hpp"
 #include "sluice/nn/model.hpp"
 #include "sluice/nn/text_codes.hpp"
@@ -20,8 +21,8 @@
 namespace sluice::serve {
 
 struct chosen_output {
-    std::size_t index = 0;  // in the model's order
-    bool is_binary = false;
+    std::size_t index = 0;   // in the model's order
+    bool is_binary = false;  // after the JSON of the answer; never with a place
     output_place place = {};
 };
 
@@ -34,32 +35,37 @@ struct infer_body {
     std::optional<std::chrono::microseconds> timeout;
     std::size_t priority = 0;                  // 0: none is named
     std::optional<sequence_request> sequence;  // without a budget
-    std::vector<std::byte> numbers;            // those that were JSON
+    growing_memory numbers;                    // those that were JSON
     std::unique_ptr<shared_tensors> shared = std::make_unique<shared_tensors>();
     std::unique_ptr<charged_memory> codes = std::make_unique<charged_memory>();  // of texts that were not JSON
 
+    // Of what it had, a little memory stays for the next request.
     void clear() noexcept;
 };
 
 class infer_body_reader {
 public:
     // JSON that is longer than json_bytes is refused.
-    explicit infer_body_reader(std::size_t json_bytes, shared_memory_access shared_memory = {});
+    explicit infer_body_reader(std::size_t json_bytes);
     ~infer_body_reader();
 
     // `json_bytes`: the length of the JSON at the body's beginning; none: the body is JSON. The body's contents stay as
     // they are; its capacity may grow. `texts`: the model's. Throws refusal (bad_request) that says where the body is
-    // wrong. Inputs fit the model by name; whether their types and shapes do, the model says (require_inputs). `state`:
-    // which inputs and outputs a request of a sequence does not have.
+    // wrong. Inputs fit the model by name; whether their types and shapes do, the model says (require_inputs).
+    // `memory`: the regions that the request may name, and what it counts for. `state`: which inputs and outputs a
+    // request of a sequence does not have.
     void read(std::string& body, std::optional<std::size_t> json_bytes, const std::vector<nn::value_info>& inputs,
               const std::vector<nn::value_info>& outputs, const nn::text_codes& texts, infer_body& to,
-              const state_values& state = {});
+              const shared_memory_access& memory = {}, const state_values& state = {});
+
+    // Of the longest document that can be read without more memory.
+    std::size_t kept_json_bytes() const noexcept;
 
 private:
     struct parser;
+    class parser_end;
     std::unique_ptr<parser> parser_;
     std::size_t json_bytes_;
-    const shared_memory_access shared_memory_;
 };
 
 }  // namespace sluice::serve

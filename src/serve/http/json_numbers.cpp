@@ -2,10 +2,12 @@
 #include "serve/http/json_numbers.hpp"
 
 #include <cmath>
+#include <cstdint>
 #include <cstring>
 #include <limits>
 #include <type_traits>
 
+#include "base/before_rounding.hpp"
 #include "serve/text_elements.hpp"
 #include "sluice/serve/refusal.hpp"
 
@@ -24,28 +26,28 @@ using simdjson::dom::element_type;
                       (type == io::dtype::boolean ? ": accepted are true and false" : ", or too large for it"));
 }
 
+// Once, whatever the number was.
+template <typename T, typename From>
+T rounded(From value) {
+    if constexpr (std::is_floating_point_v<T>)
+        return static_cast<T>(value);
+    else
+        return T(sluice::detail::before_rounding(value));
+}
+
 template <typename T>
 T floating(element from, io::dtype type, const std::string& where) {
-    double value = 0;
+    T value{};
     if (from.type() == element_type::DOUBLE)
-        value = from.get_double().value_unsafe();
+        value = rounded<T>(from.get_double().value_unsafe());
     else if (from.type() == element_type::INT64)
-        value = static_cast<double>(from.get_int64().value_unsafe());
+        value = rounded<T>(from.get_int64().value_unsafe());
     else if (from.type() == element_type::UINT64)
-        value = static_cast<double>(from.get_uint64().value_unsafe());
+        value = rounded<T>(from.get_uint64().value_unsafe());
     else
         refuse_number(where, type);
-    if constexpr (std::is_same_v<T, double>) {
-        return value;
-    } else if constexpr (std::is_same_v<T, float>) {
-        const auto rounded = static_cast<float>(value);
-        if (std::isinf(rounded)) refuse_number(where, type);
-        return rounded;
-    } else {
-        const T rounded(static_cast<float>(value));
-        if (std::isinf(static_cast<float>(rounded))) refuse_number(where, type);
-        return rounded;
-    }
+    if (!std::is_same_v<T, double> && std::isinf(static_cast<float>(value))) refuse_number(where, type);
+    return value;
 }
 
 template <typename T>
@@ -81,7 +83,7 @@ T number(element from, io::dtype type, const std::string& where) {
 template <typename T, typename Read>
 class appender {
 public:
-    appender(std::vector<std::byte>& to, const Read& read, const tensor_shape& shape, const std::string& where,
+    appender(growing_memory& to, const Read& read, const tensor_shape& shape, const std::string& where,
              std::size_t elements)
         : to_(to), read_(read), shape_(shape), where_(where), elements_(elements) {}
 
@@ -108,9 +110,7 @@ private:
         for (const element each : data) {
             if (++count > most) refuse_count("more");
             const T value = read_(each);
-            const std::size_t at = to_.size();
-            to_.resize(at + sizeof(T));
-            std::memcpy(to_.data() + at, &value, sizeof(T));
+            std::memcpy(to_.add(sizeof(T)), &value, sizeof(T));
         }
     }
 
@@ -134,7 +134,7 @@ private:
         refuse(where_, "the data is not nested as the shape " + to_string(shape_) + " is");
     }
 
-    std::vector<std::byte>& to_;
+    growing_memory& to_;
     const Read& read_;
     const tensor_shape& shape_;
     const std::string& where_;
@@ -143,7 +143,7 @@ private:
 
 }  // namespace
 
-void append_numbers(std::vector<std::byte>& to, io::dtype type, const tensor_shape& shape, simdjson::dom::array data,
+void append_numbers(growing_memory& to, io::dtype type, const tensor_shape& shape, simdjson::dom::array data,
                     const std::string& where) {
     const auto elements = io::element_count(shape.lengths());
     if (!elements || !io::byte_count(shape.lengths(), type))
@@ -169,8 +169,8 @@ void append_numbers(std::vector<std::byte>& to, io::dtype type, const tensor_sha
     }
 }
 
-void append_codes(std::vector<std::byte>& to, const tensor_shape& shape, simdjson::dom::array data,
-                  const nn::text_codes& codes, const std::string& where) {
+void append_codes(growing_memory& to, const tensor_shape& shape, simdjson::dom::array data, const nn::text_codes& codes,
+                  const std::string& where) {
     const std::size_t elements = bytes_of_codes(shape, where) / sizeof(std::int64_t);
     const auto read = [&](element from) {
         std::string_view text;

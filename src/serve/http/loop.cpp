@@ -27,6 +27,7 @@ constexpr std::chrono::milliseconds tick_time{50};
 // At the end a connection without a request stays open for this time, so that a request that is on its way gets an
 // answer (503) instead of a reset.
 constexpr std::chrono::milliseconds quiet_time{500};
+constexpr std::size_t most_looks = 100;  // for a connection that makes room; each asks the system
 
 // A client above the limit learns it at once; whether the answer arrives is not waited for.
 void refuse_connection(tcp::socket socket, connection_limits::refusal why, const std::string& date) {
@@ -46,9 +47,7 @@ void refuse_connection(tcp::socket socket, connection_limits::refusal why, const
 }  // namespace
 
 loop::loop(std::shared_ptr<front_state> state, tcp protocol, int bound)
-    : state_(std::move(state)),
-      reader_(state_->options.json_bytes, {state_->options.shared_memory, state_->budget}),
-      date_(http_date()) {
+    : state_(std::move(state)), reader_(state_->options.json_bytes), date_(http_date()) {
     acceptor_.assign(protocol, bound);
     event_ = ::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     if (event_ < 0) throw boost::system::system_error(errno, boost::system::system_category());
@@ -143,10 +142,9 @@ void loop::accept() {
     acceptor_.async_accept([self = shared_from_this(), wait = in_flight(accepts_)](
                                const boost::system::error_code& failure, tcp::socket socket) mutable {
         wait.is_over();
-        if (!self->acceptor_.is_open()) return;
-        if (failure) return;  // no descriptors are left, for instance: the next tick tries again
-        self->take(std::move(socket));
-        self->accept();  // where that fails, the next tick tries again
+        if (failure || self->ends_) return;  // no descriptors are left, for instance: the next tick tries again
+        self->take(std::move(socket));       // also where a drain has begun: its client may have sent a request
+        if (self->acceptor_.is_open()) self->accept();  // where that fails, the next tick tries again
     });
 }
 
@@ -176,13 +174,17 @@ void loop::take(tcp::socket socket) {
     made->start();
 }
 
-// Who says nothing makes room for who may.
+// Who says nothing makes room for who may. A request that has arrived is not lost.
 bool loop::close_longest_idle() noexcept {
-    if (idle_.empty()) return false;
-    const auto found = connections_.find(idle_.front());
-    const std::shared_ptr<connection> longest = found->second;  // which leaves the map
-    longest->close();
-    return true;
+    std::size_t looks = 0;
+    for (connection* const each : idle_) {
+        if (looks++ == most_looks) return false;
+        if (each->has_input()) continue;
+        const std::shared_ptr<connection> longest = connections_.find(each)->second;  // which leaves the lists
+        longest->close();
+        return true;
+    }
+    return false;
 }
 
 void loop::note_idle(connection& its) noexcept {
@@ -245,7 +247,7 @@ void loop::look() {
         if (drain_began_ == clock::time_point{}) drain_began_ = now_;
         if (acceptor_.is_open()) accept_waiting();
         if (now_ - drain_began_ >= quiet_time) close_idle(true);
-        is_empty_ = connections_.empty();
+        is_empty_ = connections_.empty() && !accepts_;
     }
 }
 

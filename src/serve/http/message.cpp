@@ -27,17 +27,21 @@ void take_media_type(std::string& to, std::string_view value) {
 
 }  // namespace
 
-void http_message::clear(std::size_t kept_bytes) noexcept {
+// Their memory stays: they are not longer than a header.
+void http_message::clear() noexcept {
     method = http::verb::unknown;
-    for (std::string* each :
-         {&target, &content_type, &host, &origin, &authorization, &traceparent, &forwarded_for, &body})
+    for (std::string* each : {&target, &content_type, &host, &origin, &authorization, &traceparent, &forwarded_for})
         each->clear();
-    if (body.capacity() > kept_bytes) std::string().swap(body);  // the others are not longer than a header
     json_bytes.reset();
     traceparents = 0;
     expects_continue = false;
     coding = content_coding::identity;
     has_coding = false;
+}
+
+void http_message::clear_body(std::size_t kept_bytes) noexcept {
+    body.clear();
+    if (body.capacity() > kept_bytes) std::string().swap(body);
 }
 
 message_parser::message_parser(http_message& to, std::size_t header_bytes, std::size_t body_bytes, budget_share& share)

@@ -31,8 +31,9 @@ struct http_message {
     content_coding coding = content_coding::identity;  // Content-Encoding
     bool has_coding = false;
 
+    void clear() noexcept;  // all but the body
     // Keeps the memory of a body that has at most this.
-    void clear(std::size_t kept_bytes) noexcept;
+    void clear_body(std::size_t kept_bytes) noexcept;
 };
 
 // Why a message is refused by its form, beyond Beast's reasons.

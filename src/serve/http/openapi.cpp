@@ -167,6 +167,7 @@ std::string_view openapi_text() {
         "sequence_id": {"oneOf": [{"type": "integer", "minimum": 0}, {"type": "string", "maxLength": 128}],
           "description": "Of a network with memory: the sequence that the request is a step of; 0 and \"\": none"},
         "sequence_start": {"type": "boolean"}, "sequence_end": {"type": "boolean"},
+        "sequence_step": {"type": "integer", "minimum": 0},
         "timeout": {"type": "integer", "minimum": 0, "description": "Microseconds; 0: none"}}},
       "inputs": {"type": "array", "items": {"type": "object", "required": ["name", "datatype", "shape"],
         "additionalProperties": false, "properties": {

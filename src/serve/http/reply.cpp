@@ -58,8 +58,8 @@ reply error_reply(int status, std::string_view why) {
 
 reply reply_of(const refusal& why) {
     reply made = error_reply(status_of(why.kind()), why.why());
-    made.retry = why.kind() == refusal_kind::queue_full || why.kind() == refusal_kind::no_memory;
-    if (why.kind() == refusal_kind::queue_full) {
+    made.retry = why.is_for_now();
+    if (why.kind() == refusal_kind::queue_full && why.waiting() != 0) {
         made.body.pop_back();
         made.body += R"(,"queue_length":)" + std::to_string(why.waiting()) + "}";
     }

@@ -89,7 +89,8 @@ const refresh = async () => {
       get("/v2/models/stats"), get("/v2/repository/index", "{}")]);
     at("server").textContent = server.json.name + " " + server.json.version + (ready.status === 200 ? ", ready" : ", not ready");
     at("server").className = ready.status === 200 ? "" : "bad";
-    at("models").replaceChildren(...stats.json.model_stats.map(m => {
+    const counted = stats.status === 200 ? stats.json.model_stats : [];  // a token may not be for them
+    at("models").replaceChildren(...counted.map(m => {
       const s = m.inference_stats, own = m.sluice;
       const rows = m.execution_count ? (m.inference_count / m.execution_count).toFixed(1) : "";
       return row([m.name, m.version, own.device, s.success.count, s.fail.count,
@@ -99,7 +100,7 @@ const refresh = async () => {
     at("unloaded").textContent = index.json.filter(m => m.state !== "READY" || m.reason).map(m => m.name +
       (m.version ? ", version " + m.version : "") + ": " +
       (m.state === "UNAVAILABLE" ? m.reason : m.state.toLowerCase() + (m.reason ? "; " + m.reason : ""))).join("; ");
-    const names = [...new Set(stats.json.model_stats.map(m => m.name))];
+    const names = [...new Set(index.json.filter(m => m.state === "READY").map(m => m.name))];
     if (names.join() !== [...at("model").options].map(o => o.value).join()) {
       at("model").replaceChildren(...names.map(n => new Option(n, n)));
       await example();

@@ -23,6 +23,7 @@ enum class to_front : std::uint8_t {
     refused,      // it cannot be made: a failure
     loaded,       // number, files_as_read, model_description
     load_failed,  // number, a failure
+    alive,        // now and then, whatever else it does
     fault,        // a text: its device has failed, so the worker ends
 };
 

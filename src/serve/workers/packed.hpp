@@ -53,7 +53,7 @@ public:
         if constexpr (std::is_same_v<T, bool>) {
             return number<std::uint8_t>() != 0;
         } else {
-            T value;
+            T value{};
             take(sizeof(T)).copy(reinterpret_cast<char*>(&value), sizeof(T));
             return value;
         }

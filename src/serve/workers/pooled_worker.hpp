@@ -86,8 +86,10 @@ struct pooled_worker {
     bool lacks_room = false;                          // for the first of them, or the rest of it
     std::size_t owed = 1;                             // answers on the channel; the first one is that it is ready
     worker_clock::time_point silent_since = worker_clock::now();  // while it is awaited
+    worker_clock::time_point alive_at = worker_clock::now();      // by its own word
     std::int64_t first_batch_ns = 0;               // since when it has the batch that it has had longest; 0: none
-    worker_clock::time_point first_batch_since{};  // that is the first
+    worker_clock::time_point first_batch_since{};  // that is the first; later by the time of those that overtook it
+    std::size_t overtaken = 0;                     // by how many batches the first one is
     std::string why;                               // it ends: what the pool or the worker itself knows
     std::string ended;                             // it has ended, and how
     bool tries_a_model = false;                    // it loads one that was never loaded before

@@ -18,6 +18,7 @@
 #include "sluice/base/file_error.hpp"
 #include "sluice/base/printable.hpp"
 #include "sluice/base/run_guard.hpp"
+#include "sluice/serve/refusal.hpp"
 
 namespace sluice::serve {
 namespace {
@@ -263,8 +264,30 @@ std::optional<hatch_lease> worker_pool::lend(const hosted_model& model) {
     return std::optional<hatch_lease>(std::in_place, shared_from_this(), std::move(best), best_hatch, was_left);
 }
 
+// Called with the lock.
+bool worker_pool::is_on_a_worker(const hosted_model& model) const {
+    return std::ranges::any_of(slots_, [&](const slot& each) {
+        if (!each.worker || each.worker->is_gone) return false;
+        const auto found = each.worker->models.find(model.number);
+        return found != each.worker->models.end() && found->second.now == model_on_worker::state::loaded;
+    });
+}
+
+// Called with the lock. A worker may never start again, as long as the system has no memory or processes left.
+void worker_pool::refuse_without_worker(const hosted_model& model) const {
+    std::string why;
+    for (const slot& each : slots_) {
+        if (each.is_given_up) continue;
+        why = each.worker ? "its new worker process is still loading it" : each.last_end;
+        if (each.worker) break;
+    }
+    throw refusal::for_now("no worker process has had the model " + in_quotes(model.what.which.name) + " for " +
+                           seconds_text(options_.timeout) + ": " + why);
+}
+
 hatch_lease worker_pool::take(const hosted_model& model) {
     lock_type lock(mutex_);
+    auto last_there = worker_clock::now();
     while (true) {
         if (is_stopping_) throw error(errc::runtime_closed, "the worker processes have ended");
         if (model.is_lost) {
@@ -272,7 +295,12 @@ hatch_lease worker_pool::take(const hosted_model& model) {
             throw error(errc::device_failed, why_lost(model));
         }
         auto lent = lend(model);
-        if (!lent) changed_.wait_for(lock, run_guard::look_time);
+        if (!lent) {
+            const auto now = worker_clock::now();
+            if (is_on_a_worker(model)) last_there = now;
+            if (now - last_there > options_.timeout) refuse_without_worker(model);
+            changed_.wait_for(lock, run_guard::look_time);
+        }
         lock.unlock();
         if (lent && lent->is_clear()) return *std::move(lent);
         lent.reset();
@@ -281,12 +309,23 @@ hatch_lease worker_pool::take(const hosted_model& model) {
     }
 }
 
+// Called with the lock. A device may compute a batch before the first one that it got. The time that such a batch took
+// does not count for the first one; of as many as there are places for others, so that one that hangs is late.
+void worker_pool::note_answer(pooled_worker& worker, std::int64_t since_ns) noexcept {
+    if (worker.first_batch_ns == 0 || since_ns == worker.first_batch_ns) return;
+    if (worker.overtaken + 1 >= worker.hatches.size()) return;
+    ++worker.overtaken;
+    const worker_clock::time_point got{worker_clock::duration(since_ns)};
+    worker.first_batch_since += worker_clock::now() - std::max(got, worker.first_batch_since);
+}
+
 void worker_pool::give_back(pooled_worker& worker, std::size_t hatch, bool is_left) noexcept {
     {
         const std::lock_guard lock(mutex_);
         pooled_hatch& its = *worker.hatches[hatch];
         its.is_left = is_left;
         if (is_left) return;
+        note_answer(worker, its.since_ns.load(std::memory_order_relaxed));
         its.is_busy = false;
         its.since_ns.store(0, std::memory_order_relaxed);
     }

@@ -44,7 +44,8 @@ public:
     void trim();
 
     // A hatch of the worker with the fewest batches that has the model. Blocks until one is free, and looks at the
-    // thread's run_guard meanwhile. Throws error (errc::device_failed) when no worker will have the model.
+    // thread's run_guard meanwhile. Throws error (errc::device_failed) when no worker will have the model, and refusal
+    // (unavailable, for now) when none has had it for the time of a batch.
     hatch_lease take(const hosted_model& model);
     void count_run_again() noexcept { run_again_.fetch_add(1, std::memory_order_relaxed); }
 
@@ -73,7 +74,10 @@ private:
     std::shared_ptr<pooled_worker> worker_for_trial(lock_type& lock);
     bool has_answer(pooled_worker& worker, const pooled_hatch& left) noexcept;
     std::optional<std::size_t> free_hatch(pooled_worker& worker);
+    bool is_on_a_worker(const hosted_model& model) const;
+    [[noreturn]] void refuse_without_worker(const hosted_model& model) const;
     std::optional<hatch_lease> lend(const hosted_model& model);
+    static void note_answer(pooled_worker& worker, std::int64_t since_ns) noexcept;
     void give_back(pooled_worker& worker, std::size_t hatch, bool is_left) noexcept;
     void send(pooled_worker& worker, std::string message, bool is_answered);
     void flush(pooled_worker& worker);
@@ -97,6 +101,8 @@ private:
     void wake() const noexcept;
     void say(log_level level, std::string event, std::string message, std::string model = {});
     void write_lines();
+
+    static std::string seconds_text(std::chrono::milliseconds time);
 
     const worker_engine_options options_;
     io::file_descriptor wake_;

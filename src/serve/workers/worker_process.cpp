@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <chrono>
 #include <cstdio>
 #include <cstdlib>
 #include <future>
@@ -18,6 +19,7 @@
 #include <string>
 #include <thread>
 #include <utility>
+#include <vector>
 
 #include "serve/workers/batch_message.hpp"
 #include "serve/workers/control_channel.hpp"
@@ -34,6 +36,7 @@
 namespace sluice::serve {
 namespace {
 
+constexpr std::chrono::milliseconds between_looks{250};
 constexpr int status_of_misuse = 2, status_of_fault = 3, status_of_damage = 4;
 
 // Without a look at what other threads do: the process has nothing that must be kept.
@@ -64,6 +67,8 @@ public:
 
     [[noreturn]] void run() {
         for (std::size_t i = 0; i < setup_.hatches; ++i) std::thread([this, i] { serve_hatch(i); }).detach();
+        std::thread([this] { show_life(); }).detach();
+        std::thread([this] { watch_devices(); }).detach();
         packed_writer ready;
         ready.put(to_front::ready);
         send(ready.bytes());
@@ -78,7 +83,11 @@ public:
 private:
     void obey(const std::string& message);
     void load(std::uint64_t number, const load_message& what);
+    void trim();
     void serve_hatch(std::size_t index) noexcept;
+    [[noreturn]] void show_life() noexcept;
+    [[noreturn]] void watch_devices() noexcept;
+    std::vector<std::shared_ptr<const loaded_model>> models() const;
     void answer(hatch& on, hatch_piece first, const hatch_wait& wait);
     std::shared_ptr<const loaded_model> find(std::uint64_t number) const;
     void end_of_fault(const std::string& why);
@@ -114,9 +123,17 @@ void worker::obey(const std::string& message) {
             models_.erase(found);
             break;
         }
-        case to_worker::trim: engine_->give_back_memory(); break;
+        case to_worker::trim: trim(); break;
         case to_worker::begin: throw worker_damage("a worker process begins once");
     }
+}
+
+// The server is quiet.
+void worker::trim() {
+    const std::vector<std::shared_ptr<const loaded_model>> all = models();
+    if (all.size() > most_warm_models)
+        for (const auto& each : all) each->give_back_memory();
+    engine_->give_back_memory();
 }
 
 void worker::load(std::uint64_t number, const load_message& what) {
@@ -148,6 +165,39 @@ std::shared_ptr<const loaded_model> worker::find(std::uint64_t number) const {
     const auto found = models_.find(number);
     if (found == models_.end()) throw worker_damage("a worker process does not have the model");
     return found->second;
+}
+
+std::vector<std::shared_ptr<const loaded_model>> worker::models() const {
+    std::vector<std::shared_ptr<const loaded_model>> all;
+    const std::shared_lock lock(mutex_);
+    all.reserve(models_.size());
+    for (const auto& [number, each] : models_) all.push_back(each);
+    return all;
+}
+
+// A worker that is stopped, or whose device fails, while it has no batch is replaced before it gets one, which would
+// run twice in vain. Two threads: a driver may take its time.
+void worker::show_life() noexcept {
+    packed_writer alive;
+    alive.put(to_front::alive);
+    while (true) {
+        std::this_thread::sleep_for(between_looks);
+        send(alive.bytes());
+    }
+}
+
+void worker::watch_devices() noexcept {
+    while (true) {
+        std::this_thread::sleep_for(between_looks);
+        try {
+            engine_->look_at_devices();
+            for (const auto& each : models()) {
+                if (!each->is_lost()) continue;
+                end_of_fault(each->device_name() + " has failed");
+            }
+        } catch (const std::exception&) {  // NOLINT(bugprone-empty-catch): no memory; the next look may have more
+        }
+    }
 }
 
 // The front computes the batch on another worker.

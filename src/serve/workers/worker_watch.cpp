@@ -25,12 +25,10 @@ constexpr std::chrono::milliseconds look_for_end_time{1};
 constexpr std::chrono::milliseconds time_to_end{200};  // of a process that was killed, before another one is started
 constexpr std::chrono::seconds time_to_stop{5};        // of all of them, before they are left to the system
 constexpr std::chrono::seconds time_of_ends{60};
+// More than the longest batch may take. A process that lives may get no processor for seconds on a busy machine.
+constexpr std::chrono::seconds time_without_life{5};
+constexpr std::chrono::seconds longest_turn{1};  // of this thread, else it was held up
 constexpr std::chrono::milliseconds longest_delay{1000};
-
-std::string seconds_text(std::chrono::milliseconds time) {
-    const auto whole = std::chrono::duration_cast<std::chrono::seconds>(time);
-    return whole == time ? std::to_string(whole.count()) + " s" : std::to_string(time.count()) + " ms";
-}
 
 // The first end of a minute has no delay.
 std::chrono::milliseconds delay_of(const worker_engine_options& options, std::size_t ends) {
@@ -41,7 +39,13 @@ std::chrono::milliseconds delay_of(const worker_engine_options& options, std::si
 
 }  // namespace
 
+std::string worker_pool::seconds_text(std::chrono::milliseconds time) {
+    const auto whole = std::chrono::duration_cast<std::chrono::seconds>(time);
+    return whole == time ? std::to_string(whole.count()) + " s" : std::to_string(time.count()) + " ms";
+}
+
 void worker_pool::watch() {
+    auto last_turn = worker_clock::now();
     while (true) {
         start_missing();
         write_lines();
@@ -49,6 +53,11 @@ void worker_pool::watch() {
         lock_type lock(mutex_);
         if (is_stopping_) break;
         read_channels();
+        // Where this thread had no processor, or was stopped with all others, the workers had none either.
+        const auto before = std::exchange(last_turn, worker_clock::now());
+        if (last_turn - before > longest_turn)
+            for (const slot& each : slots_)
+                if (each.worker) each.worker->alive_at = last_turn;
         end_late_ones();
         reap();
         look_at_models();
@@ -171,6 +180,8 @@ void worker_pool::obey(pooled_worker& worker, const std::string& message) {
         worker.why = "its device has failed: " + printable(from.text(), 500);
         return;
     }
+    worker.alive_at = worker_clock::now();
+    if (kind == to_front::alive) return;
     if (worker.owed == 0) throw worker_damage("it has answered what was not asked");
     --worker.owed;
     worker.silent_since = worker_clock::now();
@@ -202,6 +213,7 @@ void worker_pool::obey(pooled_worker& worker, const std::string& message) {
             const auto number = from.number<std::uint64_t>();
             return note_failed_load(worker, number, from.text());
         }
+        case to_front::alive:
         case to_front::fault: break;
     }
 }
@@ -231,10 +243,14 @@ void worker_pool::end_late_ones() {
             end(its, "it has not answered for " + seconds_text(options_.load_timeout) + ", so it was killed");
         else if (is_late_with_batch(its, now))
             end(its, "a batch took longer than " + seconds_text(options_.timeout) + ", so it was killed");
+        else if (its.is_ready && !its.is_awaited() && now - its.alive_at > options_.timeout + time_without_life)
+            end(its, "it has shown no life for " + seconds_text(options_.timeout + time_without_life) +
+                         ", so it was killed");
     }
 }
 
-// Called with the lock. A batch may wait for those before it: time counts only for the first, once it is that.
+// Called with the lock. A batch may wait for those before it: time counts only for the first, once it is that. What
+// overtakes it on the device, note_answer() takes off.
 bool worker_pool::is_late_with_batch(pooled_worker& worker, worker_clock::time_point now) {
     std::int64_t first = 0;
     for (const auto& hatch : worker.hatches) {
@@ -243,7 +259,10 @@ bool worker_pool::is_late_with_batch(pooled_worker& worker, worker_clock::time_p
         if (hatch->is_left && has_answer(worker, *hatch)) continue;  // no thread has looked for its answer yet
         first = since;
     }
-    if (std::exchange(worker.first_batch_ns, first) != first) worker.first_batch_since = now;
+    if (std::exchange(worker.first_batch_ns, first) != first) {
+        worker.first_batch_since = now;
+        worker.overtaken = 0;
+    }
     return first != 0 && now - worker.first_batch_since > options_.timeout;
 }
 

@@ -27,16 +27,19 @@ inline std::vector<double> numbers_of(const any_tensor& of) {
     return made;
 }
 
-// The elements of a row along an axis that has as many elements for each of the `rows` rows.
-inline std::vector<double> row_of(const any_tensor& all, std::size_t axis, std::size_t row, std::size_t rows) {
+// The elements of a row along an axis that has as many elements for each of the `rows` rows, which lie there in that
+// many runs of all rows.
+inline std::vector<double> row_of(const any_tensor& all, std::size_t axis, std::size_t row, std::size_t rows,
+                                  std::size_t runs = 1) {
     const std::vector<double> numbers = numbers_of(all);
     std::size_t before = 1, after = 1;
     for (std::size_t d = 0; d < all.shape().size(); ++d) (d < axis ? before : after) *= d == axis ? 1 : all.shape()[d];
-    const std::size_t length = all.shape()[axis], each = length / rows;
+    const std::size_t length = all.shape()[axis], each = length / rows / runs;
     std::vector<double> made;
     for (std::size_t i = 0; i < before; ++i)
-        for (std::size_t e = row * each; e < (row + 1) * each; ++e)
-            for (std::size_t k = 0; k < after; ++k) made.push_back(numbers[(i * length + e) * after + k]);
+        for (std::size_t run = 0; run < runs; ++run)
+            for (std::size_t e = (run * rows + row) * each; e < (run * rows + row + 1) * each; ++e)
+                for (std::size_t k = 0; k < after; ++k) made.push_back(numbers[(i * length + e) * after + k]);
     return made;
 }
 

@@ -7,6 +7,7 @@
 #include <set>
 #include <utility>
 
+#include "nn/node_checks.hpp"
 #include "nn/small_models.hpp"
 #include "nn/tried_shapes.hpp"
 #include "sluice/base/error.hpp"
@@ -289,6 +290,7 @@ bool random_graph::try_it(const node& which, const operators::definition& what) 
     if (!has_value) return false;
     std::optional<std::vector<any_tensor>> made;
     try {
+        detail::check_node(made_.path, which, made_.body.nodes.size(), what);
         made = detail::try_node({made_.path, which, made_.body.nodes.size(), opset(), what}, inputs);
     } catch (const error&) {
         return false;

@@ -6,6 +6,8 @@
 #include <atomic>
 #include <condition_variable>
 #include <cstring>
+#include <filesystem>
+#include <fstream>
 #include <functional>
 #include <future>
 #include <memory>
@@ -46,6 +48,8 @@ public:
     const nn::row_independence& rows() const noexcept override { return independence; }
     std::string platform() const override { return "fake"; }
     std::string device_name() const override { return "none"; }
+    bool is_lost() const noexcept override { return lost; }
+    void give_back_memory() const noexcept override { ++given_back; }
 
     std::vector<nn::any_tensor> run(std::vector<nn::any_tensor> inputs) const override {
         {
@@ -88,6 +92,8 @@ public:
     }
 
     nn::row_independence independence;  // what it says of its rows
+    std::atomic<bool> lost{false};      // its device
+    mutable std::atomic<int> given_back{0};
 
 private:
     float factor_;
@@ -112,6 +118,16 @@ private:
     fake_model& model_;
 };
 
+// The folder of a fake model without versions gets two, and this configuration.
+inline void give_two_versions(const std::filesystem::path& folder, const std::string& config) {
+    std::filesystem::remove(folder / "model.onnx");
+    for (const char* const version : {"1", "2"}) {
+        std::filesystem::create_directories(folder / version);
+        std::ofstream(folder / version / "model.onnx") << "x";
+    }
+    std::ofstream(folder / "config.json") << config;
+}
+
 // Loads what `make` makes.
 class fake_engine : public engine {
 public:
@@ -133,11 +149,12 @@ public:
         inputs = {{io::dtype::f32, tensor_shape(shape), std::as_bytes(std::span(values_))}};
     }
 
-    void answer(std::span<const tensor_view> outputs) noexcept override {
+    bool answer(std::span<const tensor_view> outputs) noexcept override {
         std::vector<float> values(outputs.front().bytes.size() / sizeof(float));
         if (!values.empty()) std::memcpy(values.data(), outputs.front().bytes.data(), outputs.front().bytes.size());
         thread = std::this_thread::get_id();
         promise_.set_value(std::move(values));
+        return true;
     }
     void refuse(const refusal& why) noexcept override { promise_.set_value(why); }
 

@@ -11,6 +11,7 @@
 #include <chrono>
 #include <filesystem>
 #include <fstream>
+#include <functional>
 #include <memory>
 #include <string>
 #include <utility>
@@ -28,11 +29,12 @@ namespace sluice::serve::testing {
 inline const bool uses_grpc = (grpc_init(), true);
 
 struct grpc_server {
-    explicit grpc_server(grpc_options options = {}, const std::string& config = "{}", log_sink log = {}) {
+    explicit grpc_server(grpc_options options = {}, const std::string& config = "{}", log_sink log = {},
+                         const server_options& loading = {}) {
         std::filesystem::create_directories(folder / "m");
         std::ofstream(folder / "m/model.onnx") << "x";
         std::ofstream(folder / "m/config.json") << config;
-        models = std::make_unique<server>(model_source::repository(folder / ""), engine);
+        models = std::make_unique<server>(model_source::repository(folder / ""), engine, log_sink(), loading);
         models->load_all();
         options.port = 0;
         front = std::make_unique<grpc_front>(*models, options, std::move(log));
@@ -63,7 +65,11 @@ struct grpc_server {
 
     io::testing::temporary_directory folder;
     std::shared_ptr<fake_model> fake = std::make_shared<fake_model>();
-    fake_engine engine{[this](const model_version&) { return fake; }};
+    std::function<void()> on_load = [] {};
+    fake_engine engine{[this](const model_version&) {
+        on_load();
+        return fake;
+    }};
     std::unique_ptr<server> models;
     std::unique_ptr<grpc_front> front;
     std::unique_ptr<inference::GRPCInferenceService::Stub> stub;

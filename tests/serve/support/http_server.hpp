@@ -4,6 +4,7 @@
 
 #include <filesystem>
 #include <fstream>
+#include <functional>
 #include <memory>
 
 #include "io/support/temporary_directory.hpp"
@@ -16,12 +17,13 @@ namespace sluice::serve::testing {
 
 struct http_server {
     explicit http_server(http_options options = {}, const std::string& config = "{}",
-                         std::shared_ptr<fake_model> model = std::make_shared<fake_model>())
+                         std::shared_ptr<fake_model> model = std::make_shared<fake_model>(),
+                         const server_options& loading = {})
         : fake(std::move(model)) {
         std::filesystem::create_directories(folder / "m");
         std::ofstream(folder / "m/model.onnx") << "x";
         std::ofstream(folder / "m/config.json") << config;
-        models = std::make_unique<server>(model_source::repository(folder / ""), engine);
+        models = std::make_unique<server>(model_source::repository(folder / ""), engine, log_sink(), loading);
         models->load_all();
         options.port = 0;
         front = std::make_unique<http_front>(*models, options);
@@ -32,7 +34,11 @@ struct http_server {
 
     io::testing::temporary_directory folder;
     std::shared_ptr<fake_model> fake;
-    fake_engine engine{[this](const model_version&) { return fake; }};
+    std::function<void()> on_load = [] {};
+    fake_engine engine{[this](const model_version&) {
+        on_load();
+        return fake;
+    }};
     std::unique_ptr<server> models;
     std::unique_ptr<http_front> front;
 };

@@ -20,6 +20,7 @@ inline constexpr float exit_number = 1002;         // _exit(7)
 inline constexpr float hung_number = 1003;         // no end
 inline constexpr float lost_number = 1004;         // the device fails
 inline constexpr float killed_once_number = 1005;  // SIGKILL, the first time
+inline constexpr float lost_later_number = 1007;   // the device fails when the batch is answered
 inline constexpr float held_number = 1006;         // from now on the system does not let the process end
 
 // Of each type, with shapes of each form. A model of "many" has as many outputs.

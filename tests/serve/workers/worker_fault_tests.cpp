@@ -52,6 +52,26 @@ std::size_t descriptors() {
     return static_cast<std::size_t>(std::distance(fs::directory_iterator("/proc/self/fd"), fs::directory_iterator()));
 }
 
+// A batch that meets such a device, and then another one, would have ended two workers, and would be refused.
+TEST(worker_faults, a_worker_whose_device_fails_while_it_has_no_batch_is_replaced) {
+    worker_engine engine(immortal(1, 1));
+    const trouble its(engine);
+    EXPECT_TRUE(its.answers(testing::lost_later_number));
+    wait_until([&] { return engine.counts().restarts == 1 && is_up(engine, 2); });
+    EXPECT_EQ(engine.counts().run_again, 0U);
+    EXPECT_TRUE(its.answers(2000));
+}
+
+TEST(worker_faults, a_spare_that_is_stopped_is_replaced) {
+    worker_engine_options options = immortal(1, 1);
+    options.timeout = 200ms;
+    worker_engine engine(options);
+    const trouble its(engine);
+    for (const auto id : engine.process_ids()) ::kill(id, SIGSTOP);
+    wait_until([&] { return engine.counts().restarts == 2 && is_up(engine, 2); });
+    EXPECT_TRUE(its.answers(2000));
+}
+
 TEST(worker_faults, workers_that_are_killed_under_load_lose_no_batch_and_make_none_wrong) {
     worker_engine engine(immortal(2, 1));
     const trouble its(engine);
@@ -160,6 +180,54 @@ TEST(worker_faults, time_in_which_other_batches_are_computed_does_not_count) {
         clients.push_back(std::async(std::launch::async, [&] { return its.answers(testing::in_line_number); }));
     for (std::future<bool>& each : clients) EXPECT_TRUE(each.get());
     EXPECT_EQ(engine.counts().restarts, 0U);
+}
+
+TEST(worker_faults, a_batch_that_hangs_is_found_while_others_are_answered) {
+    worker_engine_options options = immortal(1, 1);
+    options.timeout = 2s;
+    worker_engine engine(options);
+    const trouble its(engine);
+    std::atomic<bool> ends{false};
+    std::atomic<int> answers{0};
+    std::thread others([&] {
+        while (!ends) {
+            try {
+                answers += its.answers(1) ? 1 : 0;
+            } catch (const std::exception&) {  // NOLINT(bugprone-empty-catch): both workers that had it were killed
+            }
+        }
+    });
+    EXPECT_THROW(its.run(testing::hung_number), refusal);  // on two of them
+    ends = true;
+    others.join();
+    EXPECT_GT(answers.load(), 100);
+    wait_until([&] { return engine.counts().restarts == 2 && is_up(engine, 2); });
+}
+
+TEST(worker_faults, a_batch_waits_for_a_worker_as_long_as_a_batch_may_take) {
+    const io::testing::temporary_directory folder;
+    const fs::path program = folder / "peer";
+    fs::copy_file(SLUICE_WORKER_PEER, program);
+    worker_engine_options options = immortal(1, 0);
+    options.timeout = 2s;
+    options.command = {program.string()};
+    worker_engine engine(options);
+    const trouble its(engine);
+    fs::remove(program);
+    ::kill(engine.process_ids().at(0), SIGKILL);
+    wait_until([&] { return engine.counts().restarts == 1; });
+    try {
+        its.run(1);
+        FAIL();
+    } catch (const refusal& why) {
+        EXPECT_EQ(why.kind(), refusal_kind::unavailable);
+        EXPECT_TRUE(why.is_for_now());
+        EXPECT_THAT(why.why(), HasSubstr("no worker process has had the model 'a' for 2 s: "));
+    }
+    EXPECT_FALSE(its.model().is_lost());
+    fs::copy_file(SLUICE_WORKER_PEER, program);
+    wait_until([&] { return is_up(engine, 1); });
+    EXPECT_TRUE(its.answers(1));
 }
 
 TEST(worker_faults, a_run_that_no_client_waits_for_ends_and_its_hatch_is_used_again) {

@@ -51,6 +51,8 @@ public:
     std::string device_name() const override { return "trouble:0"; }
     std::string how() const override { return "with trouble"; }
     bool is_lost() const noexcept override { return is_lost_; }
+    // As a GPU's driver says it: only to who asks.
+    void look() const { is_lost_ = is_lost_ || fails_soon_; }
 
     std::vector<nn::any_tensor> run(std::vector<nn::any_tensor> inputs) const override {
         if (is_deadly_) ::raise(SIGKILL);
@@ -72,6 +74,7 @@ public:
             is_lost_ = true;
             throw error(errc::device_failed, "the device is lost");
         }
+        if (number == lost_later_number) fails_soon_ = true;
         if (number == killed_once_number && !std::filesystem::exists(file_.string() + ".once")) {
             std::ofstream(file_.string() + ".once") << "x";
             ::raise(SIGKILL);
@@ -123,7 +126,7 @@ private:
     std::vector<nn::value_info> outputs_ = inputs_;
     const nn::text_codes texts_{std::vector<std::string>{"red", "green"}};
     const nn::row_independence rows_{.is_proven = true, .input_axes = {0}, .output_axes = {0}};
-    mutable std::atomic<bool> is_lost_{false};
+    mutable std::atomic<bool> is_lost_{false}, fails_soon_{false};
 };
 
 class trouble_engine final : public engine {
@@ -136,10 +139,19 @@ public:
         std::ifstream(which.file) >> word;
         if (word == "crash") ::raise(SIGKILL);
         if (word == "refuse") throw file_error(which.file, 3, "word", "it is refused");
-        return std::make_shared<trouble_model>(which.file, word);
+        auto made = std::make_shared<trouble_model>(which.file, word);
+        const std::lock_guard lock(mutex_);
+        models_.push_back(made);
+        return made;
+    }
+    void look_at_devices() override {
+        const std::lock_guard lock(mutex_);
+        for (const auto& each : models_) each->look();
     }
 
 private:
+    std::mutex mutex_;
+    std::vector<std::shared_ptr<const trouble_model>> models_;
     network_engine networks_;
 };
 
