@@ -207,6 +207,7 @@ void serve_models(const serve_options& options, std::ostream& log, const engine_
     http.repository_control = options.lets_load || is_loopback(http.address);
     serve::http_port port(http);
     if (!options.user.empty()) become_user(options.user);  // before anything is read that others have written
+    if (!options.user.empty() && tokens) tokens->require_readable(options.user);
 
     const log_writer lines(log, options.log_as_json);
     const serve::log_sink sink = lines.sink();

@@ -2,6 +2,7 @@
 #include "token_watch.hpp"
 
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include <exception>
 #include <utility>
@@ -17,21 +18,29 @@ constexpr std::chrono::milliseconds look_time{1000};
 }  // namespace
 
 token_watch::token_watch(std::filesystem::path file, bool needs_names)
-    : file_(std::move(file)), needs_names_(needs_names), used_(stamp_now()), seen_(used_), first_(read()) {}
+    : file_(std::move(file)), needs_names_(needs_names), used_(stamp_now()), seen_(used_), first_(read(true)) {}
 
-// The time of the last change of the inode, too, which the writer cannot set.
+// The time of the last change of the inode, too, which the writer cannot set. A pipe is read once.
 token_watch::stamp token_watch::stamp_now() const {
     struct stat its{};
-    if (::stat(file_.c_str(), &its) != 0) return {};
+    if (::stat(file_.c_str(), &its) != 0 || !S_ISREG(its.st_mode)) return {};
     return {static_cast<std::int64_t>(its.st_ino), its.st_size, its.st_mtim.tv_sec, its.st_ctim.tv_sec,
             its.st_ctim.tv_nsec};
 }
 
-// A client's states are found by its name, on another machine too. No name that the file gives has a space.
-std::vector<serve::known_client> token_watch::read() const {
-    std::vector<serve::known_client> clients = serve::read_clients(file_);
+void token_watch::require_readable(const std::string& user) const {
+    if (used_ == stamp{} || ::access(file_.c_str(), R_OK) == 0) return;
+    throw error(errc::invalid_argument, "--user: " + in_quotes(user) + " must be able to read " +
+                                            in_quotes(file_.native()) +
+                                            ", because --tokens is read again when it changes: give the file to a "
+                                            "group of the user, with the mode 640");
+}
+
+// A client's states are found by its name, on another machine too.
+std::vector<serve::known_client> token_watch::read(bool waits) const {
+    std::vector<serve::known_client> clients = serve::read_clients(file_, waits);
     for (const serve::known_client& each : clients) {
-        if (!needs_names_ || each.name.find(' ') == std::string::npos) continue;
+        if (!needs_names_ || each.is_named) continue;
         throw error(errc::invalid_argument, "--states: each client of --tokens needs a name, and " + each.name +
                                                 " has none; name=NAME gives it one");
     }
@@ -46,7 +55,7 @@ void token_watch::look(serve::access_list& clients, const serve::log_sink& log) 
     const bool is_still = std::exchange(seen_, now) == now;
     if (now == used_ || !is_still) return;  // it may still be written
     try {
-        const std::vector<serve::known_client> read_now = read();
+        const std::vector<serve::known_client> read_now = read(false);
         clients.replace(read_now);
         used_ = now;
         said_.clear();

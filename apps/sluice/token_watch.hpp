@@ -24,6 +24,9 @@ public:
     token_watch(std::filesystem::path file, bool needs_names);
 
     const std::vector<serve::known_client>& first() const noexcept { return first_; }  // that were read then
+    // Throws errc::invalid_argument where the process, which is this user's now, cannot read a file again that it has
+    // to.
+    void require_readable(const std::string& user) const;
     // At most each second: where the file has changed, and not between the last two looks, `clients` are what it says.
     // What cannot be read or is wrong is in the log, and changes nothing.
     void look(serve::access_list& clients, const serve::log_sink& log);
@@ -32,7 +35,7 @@ private:
     using stamp = std::array<std::int64_t, 5>;
 
     stamp stamp_now() const;
-    std::vector<serve::known_client> read() const;
+    std::vector<serve::known_client> read(bool waits) const;
 
     const std::filesystem::path file_;
     const bool needs_names_;

@@ -11,6 +11,7 @@
 #include "nn/device_constants.hpp"
 #include "nn/inference_check.hpp"
 #include "nn/joined_steps.hpp"
+#include "nn/operators/own.hpp"
 #include "nn/passes/steps.hpp"
 #include "sluice/base/error.hpp"
 #include "sluice/base/run_guard.hpp"
@@ -67,8 +68,35 @@ std::vector<any_tensor> graph_run::operator()(const prepared_graph& body, std::v
 
 void graph_run::carry_out(const step& each, std::vector<any_tensor>& slots, place where, left_values* left) const {
     const place here = place_of(each, slots, where);
+    if (here == place::device && carry_out_ahead(each, slots)) return;
     submit(each, slots, here, left);
     if (here == place::device && is_inference_checked() && each.inner.empty()) require_as_inferred(each, slots);
+}
+
+// What follows from constants and shapes alone, such as the mask of causal attention, is computed on the host while the
+// commands are submitted: of a prepared network that is once, and a run only copies the result. Says whether it was.
+bool graph_run::carry_out_ahead(const step& each, std::vector<any_tensor>& slots) const {
+    constexpr std::size_t most_elements = std::size_t{1} << 16;
+    if (each.is_result || each.stretch != nullptr || each.layers != nullptr || !each.inner.empty() ||
+        each.what->is_random || each.what->own != nullptr)
+        return false;
+    for (std::size_t i = 0; i < each.inputs.size(); ++i)
+        if (each.inputs[i] != no_slot && !takes_shape_only(each, i) && !slots[each.inputs[i]].is_on_host())
+            return false;
+    std::vector<any_tensor> shapes(slots.size());
+    for (const slot one : each.inputs)
+        if (one != no_slot) shapes[one] = slots[one];
+    submit(each, shapes, place::nowhere, nullptr);
+    std::size_t elements = 0;
+    for (const slot one : each.outputs)
+        if (one != no_slot && shapes[one]) elements += shapes[one].elements();
+    if (elements == 0 || elements > most_elements) return false;
+    try {
+        submit(each, slots, place::host, nullptr);
+    } catch (const operators::needs_device&) {
+        return false;
+    }
+    return true;
 }
 
 void graph_run::require_as_inferred(const step& each, const std::vector<any_tensor>& slots) const {

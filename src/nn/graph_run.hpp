@@ -39,6 +39,7 @@ private:
     void carry_out(const joined_steps& stretch, const step& of, std::vector<any_tensor> inputs,
                    std::vector<any_tensor>& slots, operators::place where) const;
     operators::place place_of(const step& each, const std::vector<any_tensor>& slots, operators::place where) const;
+    bool carry_out_ahead(const step& each, std::vector<any_tensor>& slots) const;
 
     const model& model_;
     execution_context* const context_;

@@ -42,6 +42,7 @@ struct step {
     std::vector<const value_info*> declared = {};                // outputs of an own operator: run_environment
     std::vector<const node*> also = {};                          // nodes after `from` that passes made a part of it
     bool gives_shape_only = false;                               // nothing reads the elements of its outputs
+    bool is_result = false;                                      // the graph gives one of its outputs
 };
 
 class prepared_graph {

@@ -109,12 +109,22 @@ void access_list::replace(const std::vector<known_client>& clients) {
     std::vector<client*> current;
     std::vector<token_of> tokens;
     const std::size_t before = clients_.size();
+    const auto who_was = [&](const known_client& its) -> client* {
+        if (its.is_named) {
+            const auto found = std::ranges::find_if(
+                current_, [&](const client* each) { return each->its_.is_named && each->name() == its.name; });
+            return found == current_.end() ? nullptr : *found;
+        }
+        const auto found = std::ranges::find_if(tokens_, [&](const token_of& each) {
+            return !each.whose->its_.is_named && std::ranges::find(its.tokens, each.token) != its.tokens.end();
+        });
+        return found == tokens_.end() ? nullptr : found->whose;
+    };
     try {
         for (const known_client& each : clients) {
-            const auto same = std::ranges::find(current_, each.name, &client::name);
-            const bool is_there = same != current_.end();
-            client* its = is_there && (*same)->has_terms_of(each) ? *same : nullptr;
-            if (its == nullptr) its = &clients_.emplace_back(each, whole_, is_there ? (*same)->number() : 0);
+            client* const same = who_was(each);
+            client* its = same != nullptr && same->has_terms_of(each) ? same : nullptr;
+            if (its == nullptr) its = &clients_.emplace_back(each, whole_, same != nullptr ? same->number() : 0);
             current.push_back(its);
             for (const std::string& token : each.tokens) tokens.push_back({token, its});
         }

@@ -12,12 +12,15 @@ void growing_memory::begin(const std::shared_ptr<request_budget>& budget) {
     if (budget) share_.emplace(budget);
 }
 
-// Where there is no room for twice as many, as many as it needs.
+// Twice as many, or as large a part of that as there is room for: each time all of them are copied.
 void growing_memory::make_room(std::size_t bytes) {
-    const std::size_t twice = std::max(bytes, 2 * bytes_.capacity());
-    if (!share_ || share_->hold(twice)) return bytes_.reserve(twice);
-    if (!share_->hold(bytes)) throw refusal::for_now("the memory for requests is in use");
-    bytes_.reserve(bytes);
+    const std::size_t before = bytes_.capacity();
+    std::size_t after = std::max(bytes, 2 * before);
+    while (share_ && !share_->hold(after)) {
+        if (after == bytes) throw refusal::for_now("the memory for requests is in use");
+        after = std::max(bytes, before + (after - before) / 2);
+    }
+    bytes_.reserve(after);
 }
 
 void growing_memory::clear() noexcept {

@@ -49,7 +49,8 @@ public:
 
     // Into `clients`.
     void add(std::vector<known_client>& clients, std::map<std::string, std::size_t>& places) && {
-        if (its_.name.empty()) its_.name = "line " + std::to_string(number_);
+        its_.is_named = !its_.name.empty();
+        if (!its_.is_named) its_.name = "line " + std::to_string(number_);
         const auto [found, is_new] = places.emplace(its_.name, clients.size());
         if (is_new) return clients.push_back(std::move(its_));
         if (read_.size() > 1)
@@ -133,11 +134,12 @@ private:
 
 // Who may write the file may give tokens to anybody. It is looked at when it is open, so that no process can exchange
 // it before it is read. A pipe has no such bits.
-std::string read_unless_others_write(const std::filesystem::path& file) {
-    const io::file_descriptor opened(::open(file.c_str(), O_RDONLY | O_CLOEXEC | O_NOCTTY));
+std::string read_unless_others_write(const std::filesystem::path& file, bool waits) {
+    const io::file_descriptor opened(::open(file.c_str(), O_RDONLY | O_CLOEXEC | O_NOCTTY | (waits ? 0 : O_NONBLOCK)));
     struct stat state{};
     if (opened.get() == -1 || ::fstat(opened.get(), &state) != 0)
         refuse_file(file, "cannot be read: " + std::generic_category().message(errno), errc::io_failed);
+    if (!waits && !S_ISREG(state.st_mode)) refuse_file(file, "is no regular file");
     if (S_ISREG(state.st_mode) && (state.st_mode & (S_IWGRP | S_IWOTH)) != 0) {
         std::array<char, 8> mode{};
         std::snprintf(mode.data(), mode.size(), "%03o", static_cast<unsigned>(state.st_mode & 0777));
@@ -159,8 +161,8 @@ std::string read_unless_others_write(const std::filesystem::path& file) {
 
 }  // namespace
 
-std::vector<known_client> read_clients(const std::filesystem::path& file) {
-    const std::string text = read_unless_others_write(file);
+std::vector<known_client> read_clients(const std::filesystem::path& file, bool waits) {
+    const std::string text = read_unless_others_write(file, waits);
     std::vector<known_client> clients;
     std::map<std::string, std::size_t> places;  // of the clients, by their names
     std::set<std::string> tokens;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // sequence_table: the live sequences of a model: their states, whose turn it is, and which have been idle for too long.
 // It outlives the version of the model that has made it: the next version takes it over. Where the states are in a
-// folder (state_folder), it is a cache of them, and each version has its own.
+// folder (state_folder), it is a cache of them, and only a version with the same folder takes it over.
 //
 // Invariant: of one sequence at most one step has its turn, and only that one touches the sequence's state.
 // Thread safety: all members may be called on any thread. It calls no model and no client.
@@ -76,7 +76,11 @@ public:
 
     std::size_t size() const;
     bool is_in_folder() const noexcept { return folder_ != nullptr; }  // so nothing is lost with this
-    std::size_t waiting() const;                                       // steps, for those before them
+    // Whether both have their states in memory, or in one folder.
+    bool has_place_of(const sequence_table& other) const noexcept {
+        return folder_ && other.folder_ ? folder_->path() == other.folder_->path() : folder_ == other.folder_;
+    }
+    std::size_t waiting() const;  // steps, for those before them
     std::array<std::uint64_t, sequence_ends> ended() const;
 
 private:

@@ -276,10 +276,11 @@ bool served_model::submit(std::shared_ptr<infer_call> call, lent_thread* lent) {
     return push(std::move(call), now, lent, false);
 }
 
-void served_model::continue_from(const served_model& before) {
-    if (!sequences_ || !before.sequences_ || sequences_->is_in_folder()) return;  // the folder hands them over
+void served_model::continue_from(served_model& before) {
+    if (!sequences_ || !before.sequences_ || !sequences_->has_place_of(*before.sequences_)) return;
     before.sequences_->set_limits(limits_of(config_));
-    sequences_ = before.sequences_;
+    // It may have a thread to wait for, which this must not.
+    before.unused_sequences_ = std::exchange(sequences_, before.sequences_);
 }
 
 bool served_model::submit_step(std::shared_ptr<infer_call> call, lent_thread* lent) {
@@ -552,6 +553,7 @@ void served_model::move_to_own_thread(std::span<waiting_call> batch) noexcept {
 }
 
 void served_model::compute_each(std::span<waiting_call> batch, bool on_caller_thread) noexcept {
+    std::optional<refusal> unavailable;
     for (waiting_call& each : batch) {
         const auto now = clock::now();
         if (each.is_left_out(now)) {  // the batch has taken its time
@@ -562,7 +564,13 @@ void served_model::compute_each(std::span<waiting_call> batch, bool on_caller_th
             each.call->refuse(why_left_out(each));
             continue;
         }
-        compute({&each, 1}, on_caller_thread);
+        if (unavailable) {
+            note_progress({&each, 1}, now, {}, now);
+            note_failure(*unavailable);
+            each.call->refuse(*unavailable);
+        } else {
+            unavailable = compute({&each, 1}, on_caller_thread);
+        }
         each.call.reset();  // it ends with its answer
     }
 }
@@ -589,8 +597,8 @@ std::vector<nn::any_tensor> served_model::run_watched(std::vector<nn::any_tensor
     return network_->run(std::move(inputs));
 }
 
-// This is where a batch is run.
-void served_model::compute(std::span<waiting_call> batch, bool on_caller_thread) noexcept {
+// This is where a batch is run. Gives why it is refused where nothing computes: others would wait as long again.
+std::optional<refusal> served_model::compute(std::span<waiting_call> batch, bool on_caller_thread) noexcept {
     const auto begin = clock::now();
     clock::time_point joined{}, computed;
     try {
@@ -606,21 +614,28 @@ void served_model::compute(std::span<waiting_call> batch, bool on_caller_thread)
                 joins_ = false;
                 joins_because_ = "an output did not have the rows of its batch";
             }
-            return compute_each(batch, on_caller_thread);
+            compute_each(batch, on_caller_thread);
+            return {};
         }
     } catch (const takes_long&) {
-        return move_to_own_thread(batch);
+        move_to_own_thread(batch);
+        return {};
     } catch (const std::exception& failure) {
+        refusal why = refusal_of(failure);
+        const bool is_unavailable = why.kind() == refusal_kind::unavailable;
         // One request's numbers must not fail those of others.
-        if (batch.size() > 1) {
+        if (batch.size() > 1 && !is_unavailable) {
             const bool has_ended = dynamic_cast<const process_ended*>(&failure) != nullptr;
             for (waiting_call& each : batch) each.has_ended_process = has_ended;
-            return compute_each(batch, on_caller_thread);
+            compute_each(batch, on_caller_thread);
+            return {};
         }
         note_progress(batch, begin, joined, clock::now());
-        note_failure(failure);  // first: who is refused may ask at once, and the device may have failed
-        batch.front().call->refuse(refusal_of(failure));
-        return;
+        for (waiting_call& each : batch) {
+            note_failure(failure);  // first: who is refused may ask at once, and the device may have failed
+            each.call->refuse(why);
+        }
+        return is_unavailable ? std::optional(std::move(why)) : std::nullopt;
     }
     const auto end = clock::now();
     std::size_t elements = 0;
@@ -635,6 +650,7 @@ void served_model::compute(std::span<waiting_call> batch, bool on_caller_thread)
         count_batch(batch, rows_of(batch), begin, joined, computed, end);
     } catch (const std::exception&) {  // NOLINT(bugprone-empty-catch): no memory for the counters of a new size
     }
+    return {};
 }
 
 // Called with the lock. Of a batch that is computed. A call whose answer became a refusal has failed.

@@ -28,6 +28,16 @@ void leave_out(Map& from, const Predicate& is_left_out) {
         each = is_left_out(each->first, each->second) ? from.erase(each) : std::next(each);
 }
 
+// Of a load that has ended so early that nothing has noted it, as without memory: this takes none.
+template <typename Slots>
+void fail_loading(Slots& its) {
+    for (auto& [version, each] : its) {
+        if (!each.state.is(model_state::loading)) continue;
+        each.state.become(model_state::failed, "its load failed");  // short enough to lie in the string itself
+        each.has_failed = true;
+    }
+}
+
 std::string describe(const served_model& model) {
     std::string text = "model " + in_quotes(model.name()) + ", version " + std::to_string(model.version()) +
                        ", is on " + model.network().device_name();
@@ -256,15 +266,17 @@ void server::load_now(std::string_view name, bool is_for_request) {
     try {
         begin_load(name);
         made = make_versions(std::string(name), its_shares, !is_new);
+        // What a trial has prepared makes the first requests fast, and takes memory and a queue of the device.
+        if (models_count() > most_warm_models)
+            for (const auto& [version, each] : made) each.model->give_back_if_idle(std::chrono::milliseconds(0));
+        if (loads_ && options_.most_bytes != 0) make_room(name, made);
+        put(name, std::move(made), its_shares);
     } catch (...) {
         if (is_new) forget_failed(name);
+        const std::lock_guard lock(mutex_);
+        if (const auto found = models_.find(name); found != models_.end()) fail_loading(found->second);
         throw;
     }
-    // What a trial has prepared makes the first requests fast, and takes memory and a queue of the device.
-    if (models_count() > most_warm_models)
-        for (const auto& [version, each] : made) each.model->give_back_if_idle(std::chrono::milliseconds(0));
-    if (loads_ && options_.most_bytes != 0) make_room(name, made);
-    put(name, std::move(made), its_shares);
     ++changes_;
     if (!is_for_request) return;
     const std::lock_guard lock(mutex_);

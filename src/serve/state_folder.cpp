@@ -36,8 +36,10 @@ constexpr std::string_view magic = "sluice state 1\n";
 constexpr std::string_view end_mark = ".end";
 constexpr std::size_t hex_digits = 16;
 constexpr int most_tries = 100;  // while other servers remove a folder, because its sequence has ended there
-constexpr std::size_t most_ended =
-    1000;  // that stay until they are idle, so that their last step may be asked for again
+// Sequences whose last step has a number stay when they have ended, so that it may be asked for again: this many until
+// they are idle, and where there are more, each for this time.
+constexpr std::size_t most_ended = 1000;
+constexpr std::chrono::seconds many_ended_stay{10};
 
 // RFC 4648, section 5, without padding: a name of a file.
 std::string base64url(std::string_view bytes) {
@@ -363,7 +365,7 @@ bool state_folder::write(const sequence_request& of, sequence_place at, const ke
     // The step before stays, for a client that did not get the answer and asks again.
     const auto first_not_before = std::ranges::lower_bound(all, at);
     const bool was_live = first_not_before != all.begin() && !std::prev(first_not_before)->has_ended;
-    const bool stays = !at.has_ended || (of.step && ended_ < most_ended);
+    const bool stays = !at.has_ended || of.step;
     for (const sequence_place each : all)
         if (each < before || !stays) remove(each);
     if (!stays) ::rmdir(folder.c_str());
@@ -425,11 +427,15 @@ void state_folder::remove_idle(std::chrono::milliseconds idle, const std::atomic
         ::unlink(probe.c_str());
         if (!is_known) return;
     }
-    const auto is_idle = [&](std::chrono::nanoseconds last) { return time_of(now) - last > idle; };
+    const auto is_idle = [&](std::chrono::nanoseconds last, std::chrono::nanoseconds longest) {
+        return time_of(now) - last > longest;
+    };
+    const std::chrono::milliseconds idle_ended =
+        ended_ > most_ended ? std::min<std::chrono::milliseconds>(idle, many_ended_stay) : idle;
     // One that is new is empty because another server has just made it, and writes there next.
     const auto remove_empty = [&](const fs::path& folder) {
         struct stat its{};
-        if (::stat(folder.c_str(), &its) == 0 && is_idle(time_of(its))) ::rmdir(folder.c_str());
+        if (::stat(folder.c_str(), &its) == 0 && is_idle(time_of(its), idle)) ::rmdir(folder.c_str());
     };
     std::map<std::string, std::size_t> live_of;
     std::size_t live = 0, ended = 0;
@@ -449,7 +455,7 @@ void state_folder::remove_idle(std::chrono::milliseconds idle, const std::atomic
             });
             if (cause != 0) return;
             if (files.empty()) return remove_empty(folder);
-            if (!is_idle(last)) {
+            if (!is_idle(last, at.has_ended ? idle_ended : idle)) {
                 ++(at.has_ended ? ended : live);
                 if (!at.has_ended) ++live_of[client];
                 return;

@@ -56,6 +56,8 @@ public:
     // file_error where it cannot be made and where files cannot have two names.
     explicit state_folder(std::filesystem::path folder);
 
+    const std::filesystem::path& path() const noexcept { return folder_; }
+
     // These throw refusal (unavailable) where the system says no.
 
     // The last step that any replica has made; none: the sequence has ended long ago, or never began.
@@ -73,8 +75,8 @@ public:
     // What the step that leads to `at` has made. False: it was made already, or later ones were: nothing has changed.
     bool write(const sequence_request& of, sequence_place at, const kept_state& state);
 
-    // Removes sequences that had no step for this time, and counts the others. What it cannot remove stays. It ends
-    // soon where `stops` is set.
+    // Removes sequences that had no step for this time, and counts the others. Where very many have ended, these stay
+    // for 10 seconds alone. What it cannot remove stays. It ends soon where `stops` is set.
     void remove_idle(std::chrono::milliseconds idle, const std::atomic<bool>& stops) noexcept;
 
 private:

@@ -59,6 +59,8 @@ struct attention_form {
     scaled scale = scaled::scores_by_mul;
     masked mask = masked::nothing;
     bool joins_heads = true;
+    bool gives_zeros = false;      // for queries whose keys are all masked
+    bool is_shaped_first = false;  // what is turned after the products
     std::size_t batches = 2, heads = 3, queries = 9, keys = 11, size = 8, value_size = 8;
 };
 
@@ -243,9 +245,16 @@ private:
             k = apply("Mul", {k, number_of(root)});
         }
         const std::string scores = mask_scores(scale_scores(apply("MatMul", {q, k})));
-        std::string y = apply("MatMul", {apply("Softmax", {scores}, {{"axis", whole(-1)}}), v});
+        std::string p = apply("Softmax", {scores}, {{"axis", whole(-1)}});
+        if (form_.gives_zeros) p = apply("Where", {apply("IsNaN", {p}), number_of(0), p});
+        std::string y = apply("MatMul", {p, v});
         if (form_.joins_heads) {
-            y = shaped(turned(y, {0, 2, 1, 3}), {form_.batches, form_.queries, form_.heads * form_.value_size});
+            places order{0, 2, 1, 3};
+            if (form_.is_shaped_first) {
+                y = shaped(y, {form_.batches, 1, form_.heads, form_.queries, form_.value_size});
+                order = {0, 3, 1, 2, 4};
+            }
+            y = shaped(turned(y, order), {form_.batches, form_.queries, form_.heads * form_.value_size});
         }
         made.body.outputs.push_back({y, type_, {}});
     }
@@ -283,6 +292,8 @@ protected:
                             .scale = static_cast<scaled>(any(0, 4)),
                             .mask = static_cast<masked>(any(0, 7)),
                             .joins_heads = any(0, 2) != 0,
+                            .gives_zeros = any(0, 2) == 0,
+                            .is_shaped_first = any(0, 1) == 0,
                             .batches = any(1, 3),
                             .heads = any(1, 4),
                             .queries = any(1, 150),
@@ -308,9 +319,11 @@ protected:
 
     static std::string words_of(const attention_form& of) {
         std::string made = "form";
-        for (const std::size_t each : {static_cast<std::size_t>(of.from), static_cast<std::size_t>(of.scale),
-                                       static_cast<std::size_t>(of.mask), static_cast<std::size_t>(of.joins_heads),
-                                       of.batches, of.heads, of.queries, of.keys, of.size, of.value_size}) {
+        for (const std::size_t each :
+             {static_cast<std::size_t>(of.from), static_cast<std::size_t>(of.scale), static_cast<std::size_t>(of.mask),
+              static_cast<std::size_t>(of.joins_heads), static_cast<std::size_t>(of.gives_zeros),
+              static_cast<std::size_t>(of.is_shaped_first), of.batches, of.heads, of.queries, of.keys, of.size,
+              of.value_size}) {
             made += ' ' + std::to_string(each);
         }
         return made;
@@ -360,6 +373,7 @@ TYPED_TEST(attention, of_any_form_gives_what_the_nodes_give) {
         attention_form form = round % 4 == 1 ? this->some_form_of_few_queries() : this->some_form();
         if (this->is_on_gpu() && round % 4 == 2) form.batches = 24;  // many blocks: see attention.cu
         const bool is_special = round % 5 == 4;
+        if (is_special) form.gives_zeros = false;  // zeros times infinite values
         const auto seed = static_cast<unsigned>(round);
         const written<TypeParam> given(form, is_special, false, seed), exact(form, is_special, true, seed);
         // A model in 16 bits is the same in this precision.
@@ -386,6 +400,7 @@ TEST(attention_in_16_bits, gives_what_the_nodes_give_but_for_the_rounding) {
             const attention_form form{.from = static_cast<heads_from>(round % 6),
                                       .scale = scaled::both,
                                       .mask = static_cast<masked>(round),
+                                      .gives_zeros = round % 2 == 1,
                                       .queries = 70,
                                       .keys = 70,
                                       .size = 24,
@@ -475,6 +490,63 @@ TEST(attention_steps, are_one_command_where_shapes_are_computed) {
         const any_tensor none(std::vector<float>(), empty);
         EXPECT_EQ(sync(computed.run({none}), pool).at(0).shape(), empty);
         EXPECT_EQ(sync(constant.run({none}), pool).at(0).shape(), empty);
+    }
+}
+
+// Causal attention of queries, keys and values that one product gives, as PyTorch writes it: the keys are turned twice,
+// once for their shape alone, and the mask is computed from shapes.
+TEST(attention_steps, are_one_command_beside_a_mask_that_follows_from_shapes) {
+    runtime machine;
+    round_robin pool(machine.default_device(), 1);
+    model made;
+    made.path = "causal.onnx";
+    made.opsets = {{"", 17}};
+    made.body.inputs = {f32("x", {named("batch"), named("time"), of(24)})};
+    made.body.constants = {{"heads", tensor_of<std::int64_t>({0, 0, 2, 4}, {4})},
+                           {"thirds", tensor_of<std::int64_t>({8, 8, 8}, {3})},
+                           {"all", tensor_of<std::int64_t>({0, 0, 8}, {3})},
+                           {"two", tensor_of<std::int64_t>({2}, {1})},
+                           {"three", tensor_of<std::int64_t>({3}, {1})},
+                           {"one", tensor_of<float>({1}, {1})},
+                           {"zero", tensor_of<float>({0}, {1})},
+                           {"nothing", tensor_of<float>({-std::numeric_limits<float>::infinity()}, {1})}};
+    const auto add = [&](std::string op, std::vector<std::string> from, std::vector<std::string> to,
+                         attributes with = {}) {
+        made.body.nodes.push_back(make_node(std::move(op), std::move(from), std::move(to)));
+        made.body.nodes.back().attributes = std::move(with);
+    };
+    add("Split", {"x", "thirds"}, {"q0", "k0", "v0"}, {{"axis", whole(2)}});
+    for (const std::string each : {"q", "k", "v"}) {
+        add("Reshape", {each + "0", "heads"}, {each + "1"});
+        add("Transpose", {each + "1"}, {each}, {{"perm", wholes({0, 2, 1, 3})}});
+    }
+    add("Shape", {"q"}, {"of_q"});
+    add("Shape", {"k"}, {"of_k"});
+    add("Slice", {"of_q", "two", "three"}, {"queries"});
+    add("Slice", {"of_k", "two", "three"}, {"keys"});
+    add("Concat", {"queries", "keys"}, {"places"}, {{"axis", whole(0)}});
+    add("Expand", {"one", "places"}, {"ones"});
+    add("Trilu", {"ones"}, {"lower"}, {{"upper", whole(0)}});
+    add("Equal", {"lower", "zero"}, {"later"});
+    add("Where", {"later", "nothing", "zero"}, {"mask"});
+    add("Transpose", {"k1"}, {"turned"}, {{"perm", wholes({0, 2, 3, 1})}});
+    add("MatMul", {"q", "turned"}, {"scores"});
+    add("Add", {"scores", "mask"}, {"masked"});
+    add("Softmax", {"masked"}, {"p"}, {{"axis", whole(-1)}});
+    add("MatMul", {"p", "v"}, {"sums"});
+    add("Transpose", {"sums"}, {"back"}, {{"perm", wholes({0, 2, 1, 3})}});
+    add("Reshape", {"back", "all"}, {"y"});
+    made.body.outputs = {f32("y", {named("batch"), named("time"), of(8)})};
+    const network causal = sync(make_network(made), pool);
+    EXPECT_EQ(commands_of<float>(causal, pool, shape{3, 5, 24}), 3u);  // a copy of the mask, and memory for y
+    std::vector<float> values(3 * 5 * 24);
+    for (std::size_t i = 0; i < values.size(); ++i) values[i] = std::sin(static_cast<float>(i));
+    const auto got = sync(causal.run({any_tensor(values, {3, 5, 24})}), pool);
+    const auto y = got[0].values<float>();
+    for (std::size_t row = 0; row < 3; ++row) {
+        for (std::size_t e = 0; e < 8; ++e)  // the first token sees itself
+            ASSERT_NEAR(y[row * 40 + e], values[row * 120 + 16 + e], 1e-6f) << row << ", " << e;
+        ASSERT_GT(std::abs(y[row * 40 + 8] - values[row * 120 + 24 + 16]), 1e-3f);
     }
 }
 

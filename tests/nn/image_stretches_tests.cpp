@@ -140,6 +140,8 @@ TEST_F(image_stretches, extreme_numbers_stay_in_the_order_of_the_nodes) {
     const std::vector<std::pair<float, std::vector<number>>> cases{
         {0.0f, {{"Mul", 3e38f}}},
         {1e30f, {{"Relu", 0}, {"Mul", 1e-30f}, {"Mul", 1e-30f}, {"Mul", 1e30f}}},
+        {1e30f, {{"Mul", 1e-30f}, {"Mul", 1e-20f}}},
+        {1e25f, {{"Mul", 1e-10f}, {"Mul", 1e-30f}}},
         {0.3f, {{"Add", 12582912.0f}, {"Add", -12582912.0f}}},
         {0.3f, {{"Relu", 0}, {"Add", 12582912.0f}, {"Add", -12582912.0f}}}};
     for (const auto& [pixel, numbers] : cases) {

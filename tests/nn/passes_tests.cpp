@@ -6,6 +6,7 @@
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <initializer_list>
 #include <limits>
 #include <string>
@@ -15,6 +16,7 @@
 #include "nn/small_models.hpp"
 #include "sluice/base/error.hpp"
 #include "sluice/nn/network.hpp"
+#include "sluice/nn/pass_report.hpp"
 #include "sluice/runtime/runtime.hpp"
 #include "sluice/runtime/scheduling_policy.hpp"
 #include "sluice/runtime/sync.hpp"
@@ -509,6 +511,48 @@ TEST_F(passes, other_products_are_not_taken_for_dense_layers) {
     model squares = scaled;
     squares.body.nodes = {make_node("MatMul", {"x", "x"}, {"m"}), make_node("Relu", {"m"}, {"y"})};
     expect_commands(squares, {3, 3}, 3);
+}
+
+// As DenseNet puts together all that it has. A constant is a part, too.
+TEST_F(passes, a_concat_of_what_an_earlier_one_has_reads_that_one) {
+    model made = make({named("n"), of(2)}, 2);
+    made.body.constants = {{"c", numbers({1, 3}, 1)}};
+    const auto concat = [&](std::vector<std::string> from, std::string to, std::int64_t axis) {
+        made.body.nodes.push_back(make_node("Concat", std::move(from), {std::move(to)}));
+        made.body.nodes.back().attributes["axis"] = axis;
+    };
+    const auto negated = [&](std::string from, std::string to) {
+        made.body.nodes.push_back(make_node("Neg", {std::move(from)}, {std::move(to)}));
+    };
+    negated("x", "a");
+    concat({"x", "a"}, "xa", 1);
+    negated("xa", "b");
+    concat({"x", "a", "b", "c"}, "xabc", 1);
+    negated("xabc", "d");
+    concat({"x", "a", "b", "c", "d"}, "y", 1);
+    concat({"x", "a"}, "below", 0);
+    concat({"a", "x", "b"}, "other", 1);
+    for (const char* const also : {"xabc", "below", "other"})
+        made.body.outputs.push_back(f32(also, {named(""), named("")}));
+    const std::vector<pass_report> all = sync(list_passes(made), pool);
+    const auto found = std::ranges::find(all, "nested concatenations", &pass_report::name);
+    ASSERT_NE(found, all.end());
+    EXPECT_TRUE(found->has_changed);
+    const any_tensor x(std::vector<float>{5, 7}, {1, 2});
+    const auto got = sync(sync(make_network(made), pool).run({x}), pool);
+    const auto c = numbers({1, 3}, 1);
+    std::vector<float> part{5, 7, -5, -7, -5, -7, 5, 7}, constants(3);
+    std::memcpy(constants.data(), c.bytes->data(), c.bytes->size());
+    part.insert(part.end(), constants.begin(), constants.end());
+    std::vector<float> whole = part;
+    for (const float each : part) whole.push_back(-each);
+    const auto values = [&](std::size_t i) {
+        return std::vector<float>(got[i].values<float>().begin(), got[i].values<float>().end());
+    };
+    EXPECT_EQ(values(0), whole);
+    EXPECT_EQ(values(1), part);
+    EXPECT_EQ(values(2), (std::vector<float>{5, 7, -5, -7}));
+    EXPECT_EQ(values(3), (std::vector<float>{-5, -7, 5, 7, -5, -7, 5, 7}));
 }
 
 TEST_F(passes, wide_layers_are_not_fused) {

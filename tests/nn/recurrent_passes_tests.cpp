@@ -89,6 +89,7 @@ bool are_dropped(const model& from) {
 bool is_computed(const model& from, const std::string& op) {
     detail::prepared_graph made = steps_of(from);
     detail::drop_zero_states(made);
+    detail::find_shapes_only(made);
     return !step_of(made, op).gives_shape_only;
 }
 

@@ -244,6 +244,51 @@ TEST(row_chains, of_networks_give_what_a_cpu_gives) {
     }
 }
 
+// A row has the same result, within what sums in another order give, however many there are: also where a kernel for
+// each layer is faster, which rounds what products give and has other limits.
+TEST(row_chains, of_any_number_of_rows_round_alike) {
+    runtime machine;
+    round_robin pool(machine.default_device(), 2);
+    for (const bool ends_with_norm : {false, true}) {
+        numbers any(7);
+        std::vector<row_chain_part> parts(2);
+        for (std::size_t i = 0; i < 2; ++i) {
+            mlp_layer& of = parts[i].layer;
+            of.in_features = i == 0 ? 8 : 16;
+            of.out_features = i == 0 ? 16 : 8;
+            of.weight = any(of.in_features * of.out_features, 1);
+            of.bias = any(of.out_features, 1);
+        }
+        parts[1].layer.bias[3] = 70000;  // infinite in f16
+        if (ends_with_norm) {
+            parts[1].layer.bias[3] = 0;
+            parts[1].norm = kernels::row_norm{.scale = std::vector<float>(8, 1e5f), .shift = {}};
+        }
+        const network made = sync(make_network(model_of(parts), {.precision = precision::f16}), pool);
+        const std::vector<float> x = any(8, 1);
+        std::vector<std::vector<float>> answers;
+        for (const std::size_t rows : {64u, 65u, 128u, 129u}) {
+            std::vector<float> all;
+            for (std::size_t r = 0; r < rows; ++r) all.insert(all.end(), x.begin(), x.end());
+            const any_tensor got = sync(made.run({any_tensor(all, {rows, 8})}), pool).at(0);
+            answers.emplace_back(got.values<float>().end() - 8, got.values<float>().end());
+        }
+        for (const std::vector<float>& each : answers) {
+            for (std::size_t i = 0; i < 8; ++i) {
+                if (std::isinf(answers[0][i])) {
+                    EXPECT_EQ(each[i], answers[0][i]) << i;
+                } else {
+                    EXPECT_NEAR(each[i], answers[0][i], 2e-3 * (ends_with_norm ? 1e5 : 1)) << i;
+                }
+            }
+        }
+        const auto is_infinite = [](float one) { return std::isinf(one); };
+        if (machine.default_device().kind() == device_kind::cuda) {
+            EXPECT_EQ(std::ranges::any_of(answers[0], is_infinite), !ends_with_norm);
+        }
+    }
+}
+
 // A row with a number that is none, or an infinite one, leaves the others as they are.
 TEST(row_chains, keep_rows_apart) {
     runtime machine;

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <map>
@@ -130,6 +131,18 @@ TEST_F(device_short_stretches, random_networks_stay_near_f32) {
         random_images images(seed, {.for_gpu = seed % 2 != 0, .for_cpu = false});
         const model made = images.make();
         ASSERT_NO_FATAL_FAILURE(expect_near_f32(made, pixels(images.input()), 0));
+    }
+}
+
+// Many channels in many pixels, which enter and leave by tiles: numbers of channels that no tile has, odd ones too.
+TEST_F(device_short_stretches, tiles_of_any_size_stay_near_f32) {
+    for (const auto& [images, channels, height, width] :
+         {std::array<std::size_t, 4>{5, 58, 41, 37}, {3, 64, 48, 64}, {2, 131, 33, 65}, {300, 33, 9, 7}}) {
+        SCOPED_TRACE(channels);
+        network_maker network({images, channels, height, width});
+        const std::string wide = network.convolve("x", channels, 3, 1, channels);
+        const model made = network.give(network.relu(network.convolve(wide, channels + 1, 1, 1)));
+        ASSERT_NO_FATAL_FAILURE(expect_near_f32(made, pixels({images, channels, height, width}), 1));
     }
 }
 

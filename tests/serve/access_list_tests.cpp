@@ -8,6 +8,7 @@
 
 #include <atomic>
 #include <chrono>
+#include <cstdint>
 #include <fstream>
 #include <string>
 #include <thread>
@@ -171,6 +172,41 @@ TEST(access_list, clients_change_while_requests_come) {
     }
     ends = true;
     asks.join();
+}
+
+TEST(access_list, a_client_without_a_name_is_who_has_its_token) {
+    const auto budget = std::make_shared<request_budget>(1 << 20);
+    const std::string one = "token-one-of-16-or-more", two = "token-two-of-16-or-more", three = "token-three-of-16";
+    access_list list(read(one + "\n" + two + " rate=1\n"), budget);
+    access_list::client* const second = list.find("Bearer " + two);
+    const std::uint32_t number_of_first = list.find("Bearer " + one)->number();
+    EXPECT_TRUE(second->admit({}) == admission::accepted);
+    list.replace(read(two + " rate=1\n" + three + "\n"));  // the first line has gone
+    EXPECT_EQ(list.find("Bearer " + one), nullptr);
+    EXPECT_EQ(list.find("Bearer " + two)->number(), second->number());
+    EXPECT_EQ(list.find("Bearer " + two)->name(), "line 1");
+    EXPECT_NE(list.find("Bearer " + three)->number(), number_of_first);
+    EXPECT_NE(list.find("Bearer " + three)->number(), second->number());
+    access_list::client* const now = list.find("Bearer " + two);
+    list.replace(read(two + " rate=1\n" + one + "\n"));
+    EXPECT_EQ(list.find("Bearer " + two), now);                        // the same place and terms
+    EXPECT_NE(list.find("Bearer " + one)->number(), number_of_first);  // which went meanwhile
+    // A name is not a place of the file.
+    list.replace({{.name = "line 1", .tokens = {"other"}}});
+    EXPECT_NE(list.find("Bearer other")->number(), second->number());
+}
+
+TEST(access_list, only_a_regular_file_is_read_without_a_wait) {
+    const io::testing::temporary_directory folder;
+    const std::filesystem::path pipe = folder / "pipe", file = folder / "tokens";
+    ASSERT_EQ(::mkfifo(pipe.c_str(), 0600), 0);
+    EXPECT_THROW(read_clients(pipe, false), file_error);  // nobody writes there
+    std::ofstream(file) << "a-token-of-16-or-more\n";
+    ::chmod(file.c_str(), 0600);
+    EXPECT_EQ(read_clients(file, false).size(), 1U);
+    std::thread writer([&] { std::ofstream(pipe) << "a-token-of-16-or-more\n"; });
+    EXPECT_EQ(read_clients(pipe).size(), 1U);
+    writer.join();
 }
 
 TEST(access_list, a_second_s_requests_may_come_at_once_and_no_more) {

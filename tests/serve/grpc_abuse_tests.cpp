@@ -12,6 +12,7 @@
 #include <utility>
 #include <vector>
 
+#include "serve/support/given_back.hpp"
 #include "serve/support/grpc_server.hpp"
 #include "serve/support/http2_bytes.hpp"
 #include "serve/support/raw_client.hpp"
@@ -97,7 +98,7 @@ TEST(grpc_abuse, streams_count_for_the_memory_of_requests_and_give_it_back) {
         while (budget->bytes() == 0) std::this_thread::yield();
         EXPECT_LE(budget->bytes(), budget->most_bytes() / 4);
     }
-    while (budget->bytes() != 0) std::this_thread::yield();
+    testing::expect_given_back(*budget);
     EXPECT_TRUE(answers(server));
 }
 

@@ -12,6 +12,7 @@
 #include <thread>
 #include <vector>
 
+#include "serve/support/given_back.hpp"
 #include "serve/support/grpc_server.hpp"
 
 namespace sluice::serve::grpc_cancellation_tests {
@@ -85,7 +86,7 @@ void wait_until_nothing_is_left(const grpc_server& server, const request_budget&
     while (server.front->metrics().find(none) == std::string::npos && std::chrono::steady_clock::now() < limit)
         std::this_thread::sleep_for(1ms);
     EXPECT_THAT(server.front->metrics(), HasSubstr(none));
-    EXPECT_EQ(budget.bytes(), 0U);
+    testing::expect_given_back(budget);
     EXPECT_EQ(server.models->find("m")->statistics().waiting, 0U);
 }
 

@@ -10,6 +10,7 @@
 #include <string>
 #include <thread>
 
+#include "serve/support/given_back.hpp"
 #include "serve/support/grpc_server.hpp"
 #include "serve/unpack_body.hpp"
 #include "sluice/serve/request_budget.hpp"
@@ -38,12 +39,6 @@ grpc::Status infer(const grpc_server& server, const ModelInferRequest& request, 
     return server.stub->ModelInfer(&context, request, &got);
 }
 
-void expect_given_back(const request_budget& budget) {
-    const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(20);
-    while (budget.bytes() != 0 && std::chrono::steady_clock::now() < end) std::this_thread::yield();
-    EXPECT_EQ(budget.bytes(), 0U);
-}
-
 TEST(grpc_compression, messages_of_both_codings_are_answered) {
     const auto budget = std::make_shared<request_budget>(16 * mib);
     const grpc_server server({.budget = budget});
@@ -56,7 +51,7 @@ TEST(grpc_compression, messages_of_both_codings_are_answered) {
             ASSERT_EQ(got.raw_output_contents_size(), 1);
         }
     }
-    expect_given_back(*budget);
+    testing::expect_given_back(*budget);
 }
 
 TEST(grpc_compression, requests_of_a_stream_keep_their_order) {
@@ -90,13 +85,13 @@ TEST(grpc_compression, what_would_become_too_long_is_refused_before_it_takes_the
     const grpc::Status too_long = infer(server, long_request(16 * mib), got);
     EXPECT_EQ(too_long.error_code(), grpc::StatusCode::RESOURCE_EXHAUSTED);
     EXPECT_THAT(too_long.error_message(), HasSubstr("would become longer than the 1048576 bytes"));
-    expect_given_back(*budget);
+    testing::expect_given_back(*budget);
     ASSERT_TRUE(budget->take(2 * mib + mib / 2));
     const grpc::Status in_use = infer(server, long_request(mib - 1000), got);
     EXPECT_EQ(in_use.error_code(), grpc::StatusCode::UNAVAILABLE);
     EXPECT_THAT(in_use.error_message(), HasSubstr("memory for requests is in use"));
     budget->give(2 * mib + mib / 2);
-    expect_given_back(*budget);
+    testing::expect_given_back(*budget);
     EXPECT_TRUE(infer(server, row(1), got).ok());
 }
 
@@ -118,7 +113,7 @@ TEST(grpc_compression, messages_of_other_calls_are_read_and_bounded) {
     EXPECT_TRUE(ask(0).ok());
     EXPECT_TRUE(ask(100'000).ok());
     EXPECT_THAT(ask(2 * mib).error_message(), HasSubstr("would become longer than the 1048576 bytes"));
-    expect_given_back(*budget);
+    testing::expect_given_back(*budget);
 }
 
 TEST(grpc_compression, the_state_of_zlib_is_memory_of_requests) {
@@ -128,7 +123,7 @@ TEST(grpc_compression, the_state_of_zlib_is_memory_of_requests) {
         const grpc_server server({.budget = budget});
         ModelInferResponse got;
         const grpc::Status status = infer(server, long_request(100), got);
-        expect_given_back(*budget);
+        testing::expect_given_back(*budget);
         return status.error_code();
     };
     EXPECT_EQ(ask(bytes), grpc::StatusCode::UNAVAILABLE);
@@ -167,7 +162,7 @@ TEST(grpc_compression, other_calls_are_answered_between_the_pieces) {
         ASSERT_TRUE(server.infer(row(1)).ok());
         was_between = budget->bytes() >= mib && budget->bytes() < 40 * mib;
         big.wait();
-        expect_given_back(*budget);
+        testing::expect_given_back(*budget);
     }
     EXPECT_TRUE(was_between);
 }

@@ -19,6 +19,7 @@
 #include "serve/grpc/config_message.hpp"
 #include "serve/grpc/infer_answer.hpp"
 #include "serve/grpc/small_message.hpp"
+#include "serve/support/given_back.hpp"
 #include "serve/support/grpc_server.hpp"
 #include "serve/support/known_clients.hpp"
 #include "sluice/base/error.hpp"
@@ -288,7 +289,7 @@ TEST(grpc, a_message_that_is_too_long_and_memory_that_is_in_use_are_refused) {
     const auto budget = std::make_shared<request_budget>(10'000);
     const grpc_server server({.budget = budget});
     EXPECT_TRUE(server.infer(row(1)).ok());
-    while (budget->bytes() != 0) std::this_thread::yield();
+    testing::expect_given_back(*budget);
     EXPECT_FALSE(budget->take(10'001));
     ASSERT_TRUE(budget->take(9'990));
     expect_refused(server.infer(row(1)), grpc::StatusCode::UNAVAILABLE, "memory for requests is in use");
@@ -302,7 +303,7 @@ TEST(grpc, a_message_of_many_small_parts_takes_no_more_than_it_has) {
     const auto budget = std::make_shared<request_budget>(request.ByteSizeLong());
     const grpc_server server({.budget = budget});
     expect_refused(server.infer(request), grpc::StatusCode::INVALID_ARGUMENT, "the model has no input ''");
-    while (budget->bytes() != 0) std::this_thread::yield();
+    testing::expect_given_back(*budget);
     EXPECT_TRUE(server.infer(row(1)).ok());
 }
 
@@ -318,10 +319,10 @@ TEST(grpc, the_memory_of_parsed_messages_counts) {
         return server.stub->ModelReady(&context, request, &got);
     };
     EXPECT_TRUE(ask(100).ok());
-    EXPECT_EQ(budget->bytes(), 0U);
+    testing::expect_given_back(*budget);
     expect_refused(ask(1000), grpc::StatusCode::UNAVAILABLE, "memory for requests is in use");
     expect_refused(ask(2 << 20), grpc::StatusCode::INVALID_ARGUMENT, "one of this call has at most 1048576");
-    EXPECT_EQ(budget->bytes(), 0U);
+    testing::expect_given_back(*budget);
 }
 
 // A message of several frames is not in one part of gRPC's memory.
@@ -390,7 +391,7 @@ TEST(grpc, long_messages_are_read) {
         std::memcpy(y.data(), got.raw_output_contents(0).data(), y.size() * sizeof(float));
         for (std::size_t i = 0; i < y.size(); ++i) ASSERT_EQ(y[i], 2 * x[i]) << i;
     }
-    while (budget->bytes() != 0) std::this_thread::yield();
+    testing::expect_given_back(*budget);
 }
 
 class many_outputs final : public testing::fake_model {

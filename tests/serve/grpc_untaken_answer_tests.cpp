@@ -8,6 +8,7 @@
 #include <string>
 #include <thread>
 
+#include "serve/support/given_back.hpp"
 #include "serve/support/grpc_server.hpp"
 #include "sluice/base/error.hpp"
 
@@ -33,12 +34,6 @@ void expect_untaken(const grpc_server& server, int count) {
                 HasSubstr("\nsluice_grpc_untaken_answers_total " + std::to_string(count) + "\n"));
 }
 
-void wait_until_free(const request_budget& budget) {
-    const auto limit = std::chrono::steady_clock::now() + 20s;
-    while (budget.bytes() != 0 && std::chrono::steady_clock::now() < limit) std::this_thread::sleep_for(1ms);
-    EXPECT_EQ(budget.bytes(), 0U);
-}
-
 TEST(grpc_untaken_answer, ends_its_stream_and_gives_its_memory_back) {
     const auto budget = std::make_shared<request_budget>(100 << 20);
     grpc_server server({.write_time = 2s, .budget = budget});  // both are computed in it, also on a busy machine
@@ -49,7 +44,7 @@ TEST(grpc_untaken_answer, ends_its_stream_and_gives_its_memory_back) {
     while (server.models->find("m")->statistics().success.count != 2) std::this_thread::sleep_for(1ms);
     EXPECT_GE(budget->bytes(), 2 * request.raw_input_contents(0).size());
     expect_untaken(server, 0);
-    wait_until_free(*budget);
+    testing::expect_given_back(*budget);
     expect_untaken(server, 1);
     EXPECT_EQ(stream.finish().error_code(), grpc::StatusCode::CANCELLED);
     EXPECT_TRUE(server.infer(testing::row(1)).ok());
@@ -64,7 +59,7 @@ TEST(grpc_untaken_answer, ends_a_single_call) {
     call.end();
     while (server.models->find("m")->statistics().success.count != 1) std::this_thread::sleep_for(1ms);
     EXPECT_GT(budget->bytes(), 0U);
-    wait_until_free(*budget);
+    testing::expect_given_back(*budget);
     expect_untaken(server, 1);
     EXPECT_EQ(call.finish().error_code(), grpc::StatusCode::CANCELLED);
     EXPECT_EQ(server.front->drain(20s), 0U);

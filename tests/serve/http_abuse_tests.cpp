@@ -6,6 +6,7 @@
 #include <thread>
 #include <vector>
 
+#include "serve/support/given_back.hpp"
 #include "serve/support/http_server.hpp"
 
 namespace sluice::serve::http_abuse_tests {
@@ -265,14 +266,14 @@ TEST(abuse, an_idle_connection_keeps_no_memory_of_its_last_request) {
                              R"("parameters":{"binary_data_size":40000}}])";
     for (const auto& [end, status] : {std::pair("}", 200), std::pair(R"(,"unknown":1})", 400)}) {
         EXPECT_EQ(client.ask(post_request("/v2/models/m/infer", body + "}]" + end)).status, status);
-        while (budget->bytes() != 0) std::this_thread::yield();
+        testing::expect_given_back(*budget);
         EXPECT_EQ(other
                       .ask(post_request("/v2/models/m/infer", text + end + std::string(40'000, '\0'),
                                         "Inference-Header-Content-Length: " +
                                             std::to_string(text.size() + std::string(end).size()) + "\r\n"))
                       .status,
                   status);
-        while (budget->bytes() != 0) std::this_thread::yield();
+        testing::expect_given_back(*budget);
     }
 }
 

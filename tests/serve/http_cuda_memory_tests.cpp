@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "serve/support/fake_gpus.hpp"
+#include "serve/support/given_back.hpp"
 #include "serve/support/http_server.hpp"
 #include "serve/support/known_clients.hpp"
 #include "serve/support/shared_object.hpp"
@@ -186,7 +187,7 @@ TEST(http_cuda_memory, copies_count_as_memory_of_requests) {
     ASSERT_EQ(add(server, "a", zeros, R"(,"device_id":0,"byte_size":4096)").status, 200);
     EXPECT_EQ(infer(server, place("a", "4096", "0")).status, 503);
     EXPECT_EQ(infer(server, place("a", "8", "0")).status, 200);
-    while (options.budget->bytes() != 0) std::this_thread::yield();
+    testing::expect_given_back(*options.budget);
 }
 
 TEST(http_cuda_memory, is_refused_without_a_gpu_and_unless_the_server_opens_it) {

@@ -9,6 +9,7 @@
 #include <system_error>
 #include <vector>
 
+#include "serve/support/given_back.hpp"
 #include "serve/support/http_server.hpp"
 #include "serve/support/known_clients.hpp"
 #include "serve/support/shared_object.hpp"
@@ -233,7 +234,7 @@ TEST(http_shared_memory, copies_count_as_memory_of_requests) {
     EXPECT_EQ(got.status, 503);
     EXPECT_EQ(got.field("Retry-After"), "1");
     EXPECT_EQ(infer(server, place("a", "8", "")).status, 200);
-    while (options.budget->bytes() != 0) std::this_thread::yield();
+    testing::expect_given_back(*options.budget);
 }
 
 TEST(http_shared_memory, is_refused_unless_the_server_shares_it) {

@@ -406,6 +406,13 @@ TEST(serve_tool, root_gives_its_rights_up_before_it_reads_models) {
     fs::permissions(folder / "digits.safetensors", fs::perms::others_read | fs::perms::owner_all);
     std::ofstream(folder / "tokens") << "a-token-that-is-long\n";
     fs::permissions(folder / "tokens", fs::perms::owner_read);  // only root reads it
+    const std::vector<std::string> words = {(folder / "digits.safetensors").string(), "--user", "daemon", "--tokens",
+                                            (folder / "tokens").string()};
+    const outcome refused = run_tool(with({"serve", "--device", "cpu", "--port", "0"}, words));
+    EXPECT_EQ(refused.exit_code, 2);
+    EXPECT_THAT(refused.err, HasSubstr("--user: 'daemon' must be able to read '" + (folder / "tokens").string()));
+    ASSERT_EQ(::chown((folder / "tokens").c_str(), 0, other->pw_gid), 0);
+    fs::permissions(folder / "tokens", fs::perms::owner_read | fs::perms::group_read);
 
     // A port of root's, the first that is free.
     unsigned short port = 600;
@@ -413,10 +420,7 @@ TEST(serve_tool, root_gives_its_rights_up_before_it_reads_models) {
     for (; !server; ++port) {
         ASSERT_LT(port, 700);
         try {
-            server =
-                std::make_unique<serving>(std::vector<std::string>{(folder / "digits.safetensors").string(), "--user",
-                                                                   "daemon", "--tokens", (folder / "tokens").string()},
-                                          port);
+            server = std::make_unique<serving>(words, port);
         } catch (const std::runtime_error& failure) {
             ASSERT_THAT(failure.what(), HasSubstr("cannot listen on 127.0.0.1"));
         }

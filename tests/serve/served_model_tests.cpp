@@ -26,6 +26,7 @@ using namespace std::chrono_literals;
 using testing::bad_number;
 using testing::deadly_number;
 using ::testing::ElementsAre;
+using ::testing::ElementsAreArray;
 using testing::fake_model;
 using ::testing::HasSubstr;
 using testing::held;
@@ -79,8 +80,19 @@ std::size_t threads_of_process() {
         std::distance(std::filesystem::directory_iterator("/proc/self/task"), std::filesystem::directory_iterator()));
 }
 
+// A thread that has been joined may still be there for a moment.
+std::size_t threads_that_stay() {
+    std::size_t found = threads_of_process();
+    for (int same = 0, looks = 0; same < 50 && looks < 10'000; ++looks) {
+        std::this_thread::sleep_for(1ms);
+        const std::size_t now = threads_of_process();
+        same = std::exchange(found, now) == now ? same + 1 : 0;
+    }
+    return found;
+}
+
 TEST(served_model, has_threads_from_the_first_batch_on_that_no_lent_thread_takes) {
-    const std::size_t before = threads_of_process();
+    const std::size_t before = threads_that_stay();
     serving s({.instances = 3});
     test_thread thread;
     for (int i = 0; i < 10; ++i) {
@@ -313,6 +325,38 @@ TEST(served_model, a_wrong_request_does_not_fail_the_others_of_its_batch) {
     const refusal why = refusal_from([&] { calls[2]->get(); });
     EXPECT_EQ(why.kind(), refusal_kind::bad_request);
     EXPECT_THAT(why.what(), HasSubstr("13 is out of range"));
+}
+
+// As worker processes, of which none can start.
+class unavailable_model : public fake_model {
+public:
+    std::vector<nn::any_tensor> run(std::vector<nn::any_tensor> inputs) const override {
+        std::vector<nn::any_tensor> made = fake_model::run(std::move(inputs));
+        if (fails_batches && made.front().shape().front() > 1) throw error(errc::out_of_range, "a worker has ended");
+        if (is_unavailable) throw refusal::for_now("nothing computes");
+        return made;
+    }
+    std::atomic<bool> is_unavailable{false}, fails_batches{false};
+};
+
+TEST(served_model, a_batch_for_which_nothing_computes_is_not_tried_one_by_one) {
+    using sizes = std::vector<std::size_t>;
+    const auto its = std::make_shared<unavailable_model>();
+    serving s({}, its);
+    its->is_unavailable = true;
+    for (const bool fails_first : {false, true}) {
+        std::vector<std::shared_ptr<test_call>> calls;
+        {
+            const held gate(*its);
+            its->fails_batches = fails_first;
+            s.model->submit(calls.emplace_back(row_of(0)));
+            its->wait_until_running();
+            for (const float value : {1.f, 2.f, 3.f}) s.model->submit(calls.emplace_back(row_of(value)));
+        }
+        for (const auto& each : calls) EXPECT_EQ(refusal_from([&] { each->get(); }).kind(), refusal_kind::unavailable);
+        EXPECT_THAT(its->batches(), ElementsAreArray(fails_first ? sizes{1, 3, 1} : sizes{1, 3}));
+    }
+    EXPECT_EQ(s.model->statistics().fail.count, 8U);
 }
 
 TEST(served_model, late_requests_are_not_computed) {

@@ -13,6 +13,7 @@
 #include <future>
 #include <map>
 #include <memory>
+#include <new>
 #include <string>
 #include <thread>
 #include <vector>
@@ -444,6 +445,21 @@ TEST_F(models, draining_ends_readiness) {
     none.begin_drain();
     EXPECT_FALSE(none.is_ready());
     EXPECT_TRUE(none.is_draining());
+}
+
+TEST_F(models, a_load_that_ends_before_its_failure_is_noted_can_be_tried_again) {
+    write("m/model.onnx", "nonsense");
+    server all(model_source::repository(folder / ""), engine, [](const log_line& line) {
+        if (line.event == "load_failed") throw std::bad_alloc();
+    });
+    EXPECT_THROW(all.load("m"), std::bad_alloc);
+    EXPECT_EQ(kind_of([&] { all.find("m"); }), refusal_kind::unavailable);
+    EXPECT_FALSE(all.is_ready());
+    EXPECT_EQ(all.index().front().state, model_state::failed);
+    write("m/model.onnx", "2");
+    all.load("m");
+    EXPECT_EQ(answer(all, "m"), 2);
+    EXPECT_TRUE(all.is_ready());
 }
 
 TEST_F(models, log_lines_say_what_was_loaded) {

@@ -16,6 +16,7 @@
 #include <utility>
 #include <vector>
 
+#include "serve/support/given_back.hpp"
 #include "serve/support/http_server.hpp"
 #include "sluice/serve/refusal.hpp"
 #include "sluice/serve/request_budget.hpp"
@@ -213,7 +214,7 @@ TEST(unpack_body, its_state_is_memory_of_requests) {
         const auto budget = std::make_shared<request_budget>(bytes);
         const http_server server({.budget = budget});
         const int status = server.ask(request("gzip", packed(question, gzip))).status;
-        while (budget->bytes() != 0) std::this_thread::yield();
+        testing::expect_given_back(*budget);
         return status;
     };
     EXPECT_EQ(ask(body_bytes), 503);
@@ -224,10 +225,10 @@ TEST(unpack_body, a_bomb_is_refused_and_its_memory_is_given_back) {
     const auto budget = std::make_shared<request_budget>(10'000'000);
     const http_server server({.body_bytes = 1'000'000, .budget = budget});
     EXPECT_EQ(server.ask(request("gzip", packed(std::string(100'000'000, ' '), gzip))).status, 413);
-    while (budget->bytes() != 0) std::this_thread::yield();
+    testing::expect_given_back(*budget);
     const http_server narrow({.body_bytes = 50'000'000, .budget = budget});
     EXPECT_EQ(narrow.ask(request("gzip", packed(std::string(40'000'000, ' '), gzip))).status, 503);
-    while (budget->bytes() != 0) std::this_thread::yield();
+    testing::expect_given_back(*budget);
     EXPECT_EQ(narrow.ask(request("gzip", packed(question, gzip))).status, 200);
 }
 

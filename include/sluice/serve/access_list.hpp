@@ -45,6 +45,7 @@ struct known_client {
     std::size_t requests_per_second = 0;                     // on average; a second's may come at once
     std::size_t memory_bytes = 0;  // for its requests and sequences at a time, of the memory for all requests
     std::size_t sequences = 0;     // that are live at a time, of all models
+    bool is_named = true;          // false: the name is only for people, and the client is who has its tokens
 
     bool operator==(const known_client&) const = default;
 };
@@ -54,8 +55,9 @@ struct known_client {
 // 65536. Without a name the client is "line N". A line with the name of a line before it, and nothing else, is one more
 // token of that client. Empty lines, and those that begin with #, are passed over. Throws file_error: for a line that
 // is none of these, for a file without tokens, one that cannot be read, and one that others than its owner may write.
-// Texts of errors have no tokens. Costs O(bytes of the file).
-std::vector<known_client> read_clients(const std::filesystem::path& file);
+// Texts of errors have no tokens. A pipe blocks until its writer ends; without `waits` only a regular file is read.
+// Costs O(bytes of the file).
+std::vector<known_client> read_clients(const std::filesystem::path& file, bool waits = true);
 
 class access_list {
 public:
@@ -70,7 +72,7 @@ public:
         client& operator=(const client&) = delete;
 
         const std::string& name() const noexcept { return its_.name; }  // as it was described
-        std::uint32_t number() const noexcept { return number_; }  // from 1; the process has no other one of this name
+        std::uint32_t number() const noexcept { return number_; }       // from 1; it stays when its terms change
         // Whether its tokens are for this; costs O(1).
         bool may(client_role what) const noexcept { return its_.roles[static_cast<std::size_t>(what)]; }
         std::string role_names() const;  // "infer, load"; costs the text
@@ -111,9 +113,9 @@ public:
     access_list& operator=(const access_list&) = delete;
 
     // From now on these are the clients; throws what the constructor throws, and nothing changes. Who is there with the
-    // same roles and limits stays as it is; with others, its sequences stay, and what is running counts as before.
-    // Costs O(clients
-    // * tokens), and the memory of clients that change, as long as this lives.
+    // same roles and limits stays as it is; with others, its sequences stay, and what is running counts as before. One
+    // without a name is who had one of its tokens without a name. Costs O(clients * tokens), and the memory of clients
+    // that change, as long as this lives.
     void replace(const std::vector<known_client>& clients);
 
     // The client one of whose tokens the value of a field Authorization has, "Bearer TOKEN"; null: none. The time that

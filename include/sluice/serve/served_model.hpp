@@ -18,6 +18,7 @@
 #include <filesystem>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <span>
 #include <string>
 #include <thread>
@@ -66,8 +67,8 @@ public:
     // Which inputs and outputs are the state of sequences. Costs O(1).
     const state_values& state() const noexcept { return state_; }
     // Before requests come: sequences of `before`, which this model replaces, go on here, each as far as its state is
-    // the same. Costs O(1).
-    void continue_from(const served_model& before);
+    // the same, and their steps in the order of arrival; but not where the states are in another folder. Costs O(1).
+    void continue_from(served_model& before);
     // False after a failure of the device. Costs what loaded_model::is_lost costs, under the model's lock.
     bool is_ready() const;
     // Whether the device has failed. Then submit() refuses all. Costs what loaded_model::is_lost costs, under the
@@ -138,7 +139,7 @@ private:
     void take_without_memory(taken_calls& to) noexcept;
     void run_batch(taken_calls taken, bool on_caller_thread) noexcept;
     std::size_t rows_to_compute(std::span<const waiting_call> batch) const;
-    void compute(std::span<waiting_call> batch, bool on_caller_thread) noexcept;
+    std::optional<refusal> compute(std::span<waiting_call> batch, bool on_caller_thread) noexcept;
     std::vector<nn::any_tensor> run_watched(std::vector<nn::any_tensor> inputs, std::span<const waiting_call> batch,
                                             bool on_caller_thread) const;
     void move_to_own_thread(std::span<waiting_call> batch) noexcept;
@@ -157,7 +158,8 @@ private:
     std::string joins_because_;
     std::unique_ptr<const size_classes> sizes_;
     const state_values state_;
-    std::shared_ptr<sequence_table> sequences_;  // empty: the model has no state
+    std::shared_ptr<sequence_table> sequences_;         // empty: the model has no state
+    std::shared_ptr<sequence_table> unused_sequences_;  // of its successor, which continues those above
 
     mutable std::mutex mutex_;
     std::condition_variable has_work_;

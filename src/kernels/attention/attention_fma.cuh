@@ -130,10 +130,12 @@ __global__ void __launch_bounds__(attention_fma_threads) attend_by_fma(const __g
         const std::int64_t row = block.first + of_rows + i;
         if (row >= static_cast<std::int64_t>(all.queries)) continue;
         float* const to = static_cast<float*>(const_cast<void*>(all.y.at)) + block.begin(all.y, row);
+        const bool are_zeros = gives_zeros(all, sum[i]);
         for (int part = 0; part < Width / 64; ++part) {
             for (int j = 0; j < 4; ++j) {
                 const std::size_t at = part * 64 + of_keys + j;
-                if (at < all.value_size) to[at] = sums[i][part * 4 + j] / sum[i];
+                const float made = sums[i][part * 4 + j];
+                if (at < all.value_size) to[at] = are_zeros ? zero_of(made, sum[i]) : made / sum[i];
             }
         }
     }

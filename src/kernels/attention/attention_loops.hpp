@@ -194,6 +194,10 @@ void attend(const attention_call& call, float scale, std::size_t batch, std::siz
     for (std::size_t q = 0; q < of.count; ++q) {
         const float factor = 1 / sum[q];
         float* const row = to + static_cast<std::int64_t>(q) * call.y.strides[2];
+        if (gives_zeros(call, sum[q])) {
+            for (std::size_t e = 0; e < call.value_size; ++e) row[e] = zero_of(made[q * width + e], sum[q]);
+            continue;
+        }
         for (std::size_t e = 0; e < call.value_size; ++e) row[e] = made[q * width + e] * factor;
     }
 }

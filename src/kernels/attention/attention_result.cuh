@@ -87,11 +87,13 @@ __device__ inline void store_attention(const attention_call& all, const attentio
         const std::int64_t row = query + 8 * half_of;
         if (row >= static_cast<std::int64_t>(all.queries)) continue;
         const std::int64_t begin = block.begin(all.y, row);
-        const float by = 1 / rows.sum[half_of];
+        const float sum = rows.sum[half_of], by = 1 / sum;
+        const bool are_zeros = gives_zeros(all, sum);
 #pragma unroll
         for (int part = 0; part < Width / 8; ++part) {
-            store_pair<T>(all, begin, part * 8 + static_cast<int>(threadIdx.x % 4 * 2), sums[part][2 * half_of] * by,
-                          sums[part][2 * half_of + 1] * by);
+            const float first = sums[part][2 * half_of], second = sums[part][2 * half_of + 1];
+            store_pair<T>(all, begin, part * 8 + static_cast<int>(threadIdx.x % 4 * 2),
+                          are_zeros ? zero_of(first, sum) : first * by, are_zeros ? zero_of(second, sum) : second * by);
         }
     }
 }
@@ -130,6 +132,7 @@ __device__ inline void join_attention(const attention_call& all, const attention
         sum += states[each * 32 + 16 + row] * by[each];
     }
     const std::int64_t begin = block.begin(all.y, query);
+    const bool are_zeros = gives_zeros(all, sum);
     const int first = static_cast<int>(threadIdx.x) % threads_of_row * 2;
     for (int column = first; column < Width; column += 2 * threads_of_row) {
         float2 made = {0, 0};
@@ -139,7 +142,8 @@ __device__ inline void join_attention(const attention_call& all, const attention
             made.x += two.x * by[each];
             made.y += two.y * by[each];
         }
-        store_pair<T>(all, begin, column, made.x / sum, made.y / sum);
+        store_pair<T>(all, begin, column, are_zeros ? zero_of(made.x, sum) : made.x / sum,
+                      are_zeros ? zero_of(made.y, sum) : made.y / sum);
     }
 }
 

@@ -27,7 +27,7 @@ float chain_weight(const row_chain_call& of, const row_chain_layer& layer, std::
 }
 
 template <typename T>
-void normalize_chain_row(const row_chain_call& of, const row_chain_layer& by, std::vector<float>& row) {
+void normalize_chain_row(const row_chain_call& of, const row_chain_layer& by, bool is_last, std::vector<float>& row) {
     const auto numbers = [&](std::uint64_t at) { return reinterpret_cast<const float*>(of.image + at); };
     double mean = 0, variance = 0;
     for (const float each : row) mean += each;
@@ -37,7 +37,8 @@ void normalize_chain_row(const row_chain_call& of, const row_chain_layer& by, st
     for (std::size_t i = 0; i < row.size(); ++i) {
         float made = static_cast<float>((row[i] - mean) * factor) * numbers(by.scale)[i];
         if (by.shift != 0) made += numbers(by.shift)[i];
-        row[i] = float(T(activated(made, static_cast<activation>(by.after_norm))));
+        row[i] = activated(made, static_cast<activation>(by.after_norm));
+        if (!is_last) row[i] = float(T(row[i]));
     }
 }
 
@@ -52,16 +53,14 @@ void row_chain_on_host(const row_chain_call& of) {
                                        : float(static_cast<const T*>(of.x)[r * row.size() + i]);
         for (std::size_t l = 0; l < form.count; ++l) {
             const row_chain_layer& layer = form.layers[l];
-            const bool is_last = l + 1 == form.count && layer.has_norm == 0;
             next.assign(layer.outputs, 0.0f);
             for (std::size_t o = 0; o < next.size(); ++o) {
                 float sum = 0;
                 for (std::size_t i = 0; i < row.size(); ++i) sum += chain_weight<T>(of, layer, o, i) * row[i];
                 if (layer.bias != 0) sum += reinterpret_cast<const float*>(of.image + layer.bias)[o];
-                next[o] = activated(sum, static_cast<activation>(layer.after_product));
-                if (!is_last) next[o] = float(T(next[o]));
+                next[o] = float(T(activated(sum, static_cast<activation>(layer.after_product))));
             }
-            if (layer.has_norm != 0) normalize_chain_row<T>(of, layer, next);
+            if (layer.has_norm != 0) normalize_chain_row<T>(of, layer, l + 1 == form.count, next);
             std::swap(row, next);
         }
         std::copy(row.begin(), row.end(), of.y + r * row.size());

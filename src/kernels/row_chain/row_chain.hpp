@@ -5,8 +5,9 @@
 // sends into the shared memory of all of them.
 //
 // A layer: y = after_norm(norm(after_product(x * weights^T + bias))), in f32, where the norm, if there is one, is
-// LayerNormalization over the outputs: (x - mean) / sqrt(variance + epsilon) * scale + shift. Between layers numbers
-// are rounded to the element type, and so they are before a norm.
+// LayerNormalization over the outputs: (x - mean) / sqrt(variance + epsilon) * scale + shift. Biases and what products
+// give are rounded to the element type, and so is what a norm gives that is not the last: as by a kernel for each
+// layer.
 //
 // The image: its form, in row_chain_head bytes; for each layer the weights, in tiles of 16 outputs, each [chunks of 64
 // bytes of an output][2][32 lanes][16 bytes] of the element type: lane 4g + t has the part t of the chunk, first of the

@@ -77,7 +77,6 @@ public:
             load(0);  // on their way while the block waits
         }
         take_input(count_);  // the last norm, of which each block has all rows
-        if (rank_ == 0) give_rows();
     }
 
 private:
@@ -205,7 +204,7 @@ private:
         expect(i + 1);
         const row_chain_layer& before = form_.layers[i - 1];
         if (before.has_norm == 0) return;
-        normalize(before, buffer(i) + warp_ * pitch_);
+        normalize(before, buffer(i) + warp_ * pitch_, i == count_);
         __syncthreads();
     }
     static __device__ float sum_of_warp(float x) {
@@ -243,8 +242,9 @@ private:
             use(x, first);
         }
     }
-    // The row of a warp, in place.
-    __device__ void normalize(const row_chain_layer& by, T* row) const {
+    // The row of a warp, in place. The last norm gives y, which nothing rounds.
+    __device__ void normalize(const row_chain_layer& by, T* row, bool is_last) const {
+        const bool gives = is_last && rank_ == 0 && first_row_ + warp_ < of_.rows;
         const unsigned count = by.outputs;
         const float share = 1 / static_cast<float>(count);  // before the sums, which could overflow
         float sum = 0;
@@ -281,6 +281,11 @@ private:
                 if (shift != nullptr) x[j] += by_shift[j];
             }
             activate(x, by.after_norm);
+            if (gives) {
+#pragma unroll
+                for (unsigned j = 0; j < 8; ++j)
+                    if (first + j < count) of_.y[std::size_t{first_row_ + warp_} * count + first + j] = x[j];
+            }
             alignas(16) T made[8];
 #pragma unroll
             for (unsigned j = 0; j < 8; ++j) made[j] = first + j < count ? short_number<T>(x[j]) : T(0.0f);
@@ -288,13 +293,6 @@ private:
             for (unsigned j = 0; j < 8; j += of_lane)
                 *reinterpret_cast<words*>(row + first + j) = *reinterpret_cast<const words*>(made + j);
         });
-    }
-    __device__ void give_rows() const {
-        const unsigned outputs = form_.layers[count_ - 1].outputs;
-        const T* const from = buffer(count_) + warp_ * pitch_;
-        if (first_row_ + warp_ >= of_.rows) return;
-        for (unsigned i = lane_; i < outputs; i += 32)
-            of_.y[std::size_t{first_row_ + warp_} * outputs + i] = float(from[i]);
     }
 
     // Of a tile, with what is loaded and what comes after it: the lane 4g + t gets the sums of the outputs g and g + 8
@@ -406,7 +404,7 @@ private:
                 const float y = sums[2 * o + r];
                 if (is_last) {
                     if (is_there && first_row_ + row + r < of_.rows)
-                        of_.y[std::size_t{first_row_ + row + r} * outputs_ + its] = y;
+                        of_.y[std::size_t{first_row_ + row + r} * outputs_ + its] = float(short_number<T>(y));
                 } else {
                     made[o][r] = is_there ? short_number<T>(y) : T(0.0f);
                 }

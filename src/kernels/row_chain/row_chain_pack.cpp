@@ -42,6 +42,14 @@ std::uint64_t add_chain_numbers(const std::vector<float>& from, std::size_t outp
     return at;
 }
 
+std::vector<float> rounded_to(io::dtype type, std::vector<float> numbers) {
+    for (float& each : numbers) {
+        if (type == io::dtype::f16) each = static_cast<float>(half(each));
+        if (type == io::dtype::bf16) each = static_cast<float>(bfloat16(each));
+    }
+    return numbers;
+}
+
 bool fits_chain(const row_chain_part& part) {
     const mlp_layer& of = part.layer;
     const auto is_of_outputs = [&](const std::vector<float>& each) { return each.size() == of.out_features; };
@@ -92,7 +100,7 @@ std::optional<packed_row_chain> pack_row_chain(const std::vector<row_chain_part>
     made.form.numbers = made.image.size();
     for (std::size_t i = 0; i < parts.size(); ++i) {
         row_chain_layer& to = made.form.layers[i];
-        to.bias = add_chain_numbers(parts[i].layer.bias, to.outputs, made.image);
+        to.bias = add_chain_numbers(rounded_to(type, parts[i].layer.bias), to.outputs, made.image);
         if (const auto& norm = parts[i].norm) {
             to.has_norm = 1;
             to.scale = add_chain_numbers(norm->scale, to.outputs, made.image);

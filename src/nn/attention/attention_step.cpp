@@ -256,6 +256,7 @@ auto attention_step::call_for(const std::vector<any_tensor>& values, device_kind
     made.batches = *batches;
     attention_call& call = made.call;
     call.factors = factors_of(q->value.memory.type(), what_, on);
+    call.gives_zeros = recipe_.gives_zeros ? 1 : 0;
     call.batches = (*batches)[0];
     call.heads = (*batches)[1];
     call.queries = shape[rank - 2];
@@ -322,14 +323,12 @@ std::optional<std::vector<any_tensor>> attention_step::submit(const std::filesys
                               outputs);
     const any_tensor& y = call.make_output(0, type, values[last.outputs[0]].shape());
     strided_value to = strided_value::of(y);
-    if (recipe_.turned) {
-        // As the product gives it: seen through the Transpose that comes after it.
-        const std::vector<std::size_t> order = order_of_transpose(last, to.shape.size());
-        const strided_value written = to;
-        for (std::size_t d = 0; d < order.size(); ++d) {
-            to.shape[order[d]] = written.shape[d];
-            to.dimensions[order[d]] = written.dimensions[d];
-        }
+    // As the product gives it: seen through the views that come after it, from the last one.
+    for (auto at = recipe_.after.rbegin(); at != recipe_.after.rend(); ++at) {
+        const step& view = body().steps[*at];
+        const auto before = seen_before(view, to, values[view.inputs[0]].shape());
+        if (!before) return {};
+        to = *before;
     }
     const auto of_y = operand_of(to, found->all_batches, found->batches);
     if (!of_y || (found->call.value_size > 1 && of_y->strides[3] != 1)) return {};

@@ -29,7 +29,8 @@ struct attention_recipe {
     std::vector<std::size_t> changes;  // of the scores, in order: Mul and Div by one number, then Add and Where
     std::size_t softmax = 0;
     std::size_t sums = 0;                      // the product with the values
-    std::optional<std::size_t> turned = {};    // a Transpose of the result
+    bool gives_zeros = false;                  // IsNaN and Where make probabilities that are NaN 0
+    std::vector<std::size_t> after = {};       // views of the result, in order: Reshape and what is alike, Transpose
     std::map<std::size_t, std::size_t> path;   // of Mul, Div, Add and Where: the input that the scores come in by
     std::map<std::size_t, view_place> places;  // of Gather and Slice
 };

@@ -137,4 +137,12 @@ std::optional<strided_value> seen_by(const step& what, const strided_value& x, c
     return made.reshaped(shape);
 }
 
+std::optional<strided_value> seen_before(const step& what, const strided_value& y, const lengths& shape) {
+    if (!is(what, "Transpose")) return y.reshaped(shape);
+    const std::vector<std::size_t> order = order_of_transpose(what, y.shape.size());
+    std::vector<std::size_t> back(order.size());
+    for (std::size_t d = 0; d < order.size(); ++d) back[order[d]] = d;
+    return y.in_order(back);
+}
+
 }  // namespace sluice::nn::detail

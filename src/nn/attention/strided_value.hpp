@@ -55,5 +55,8 @@ struct view_numbers {
 // place is not there.
 std::optional<strided_value> seen_by(const step& what, const strided_value& x, const operators::lengths& shape,
                                      const view_numbers& numbers);
+// The input of this shape as memory has it where the step's output, of Transpose or of what only gives another shape,
+// is y. Nothing where digits cannot say it.
+std::optional<strided_value> seen_before(const step& what, const strided_value& y, const operators::lengths& shape);
 
 }  // namespace sluice::nn::detail

@@ -78,7 +78,8 @@ std::optional<float> bound(const prepared_graph& in, const step& of, std::size_t
 
 std::optional<image_bounds> bounds_of(const prepared_graph& in, const step& of) {
     if (is(of, "Relu")) return image_bounds{0, infinity};
-    const auto least = bound(in, of, 1, "min", -infinity), most = bound(in, of, 2, "max", infinity);
+    const float all = of.opset < 11 ? std::numeric_limits<float>::max() : infinity;  // operator set 11 took it away
+    const auto least = bound(in, of, 1, "min", -all), most = bound(in, of, 2, "max", all);
     if (!least || !most || !(*least <= *most)) return {};  // not NaN either
     return image_bounds{*least, *most};
 }
@@ -164,8 +165,8 @@ std::optional<std::int64_t> first_channel_of(const prepared_graph& in, const ste
 }
 
 bool is_division(const prepared_graph& in, const step& of) {
-    return first_channel_of(in, of) && !of.is_on_host && of.inner.empty() && of.layers == nullptr &&
-           of.inputs[0] != no_slot && !in.constants.contains(of.inputs[0]) &&
+    return first_channel_of(in, of) && !of.gives_shape_only && !of.is_on_host && of.inner.empty() &&
+           of.layers == nullptr && of.inputs[0] != no_slot && !in.constants.contains(of.inputs[0]) &&
            std::ranges::none_of(of.outputs, [&](slot each) { return each == no_slot || in.needed_on_host[each]; });
 }
 
@@ -182,8 +183,9 @@ image_role role_of(const prepared_graph& in, const std::vector<std::size_t>& rea
     const auto is_unread = [&](slot one) { return one == no_slot || readers[one] == no_step; };
     const bool has_one_output = !of.outputs.empty() && of.outputs[0] != no_slot &&
                                 std::all_of(of.outputs.begin() + 1, of.outputs.end(), is_unread);
-    if (!has_one_output || of.is_on_host || of.what->is_random || of.what->own != nullptr || !of.inner.empty() ||
-        of.layers != nullptr || of.inputs.empty() || of.inputs[0] == no_slot || in.needed_on_host[of.outputs[0]])
+    if (!has_one_output || of.gives_shape_only || of.is_on_host || of.what->is_random || of.what->own != nullptr ||
+        !of.inner.empty() || of.layers != nullptr || of.inputs.empty() || of.inputs[0] == no_slot ||
+        in.needed_on_host[of.outputs[0]])
         return image_role::none;
     // Images that are constants stay what they are.
     const bool takes_constant =
@@ -442,13 +444,16 @@ private:
         constexpr double rounds = 1 << 20;
         return first == 0 || second == 0 || std::max(std::abs(first), std::abs(second)) < rounds;
     }
-    // Whether all filters times the factors are finite.
+    // Whether all filters times the factors are finite, and those of each channel not all too small to be exact.
     static bool can_scale(const draft& of, const std::vector<double>& factors) {
-        constexpr double always = 1e3;
+        constexpr double least = 1e-30;
         const auto larger = [](double most, double each) { return std::max(most, std::abs(each)); };
-        const double by = std::accumulate(factors.begin(), factors.end(), 0.0, larger);
-        return by <= always || std::accumulate(of.filters.begin(), of.filters.end(), 0.0, larger) * by <
-                                   static_cast<double>(std::numeric_limits<float>::max());
+        const auto smaller = [](double some, double each) { return each == 0 ? some : std::min(some, std::abs(each)); };
+        const double filter = std::accumulate(of.filters.begin(), of.filters.end(), 0.0, larger);
+        const double most = std::accumulate(factors.begin(), factors.end(), 0.0, larger);
+        const double some = std::accumulate(factors.begin(), factors.end(), most, smaller);
+        return filter == 0 ||
+               (filter * most < static_cast<double>(std::numeric_limits<float>::max()) && filter * some >= least);
     }
 
     void add_scale(std::size_t at) {

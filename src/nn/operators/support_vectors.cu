@@ -321,8 +321,7 @@ void svm_classifier(node_call& in) {
     const bool is_positive = std::ranges::all_of(coefficients, [](float each_one) { return each_one >= 0; });
     svm_rule rule = svm_rule::highest;
     if (rho.size() == 1 && labels.size() == 1) rule = svm_rule::is_positive;
-    if (rho.size() == 1 && labels.size() == 2 && is_positive && !made.has_probabilities)
-        rule = svm_rule::second_if_half;
+    if (is_linear && rho.size() == 1 && labels.size() == 2 && is_positive) rule = svm_rule::second_if_half;
 
     const any_tensor table = table_of(in, labels), &label = in.make_output(0, io::dtype::i64, {of.rows});
     each(in, of.rows,

@@ -24,7 +24,9 @@ struct found_attention {
     std::set<std::size_t> members;
     std::vector<std::size_t> changes;
     std::size_t product = no_step, softmax = no_step, sums = no_step;
-    std::optional<std::size_t> turned;
+    std::vector<std::size_t> zeros;  // IsNaN and Where, which make probabilities that are NaN 0
+    std::vector<std::size_t> after;  // views of the result; the last one gives what others read
+    std::size_t last() const { return after.empty() ? sums : after.back(); }
     std::map<std::size_t, std::size_t> path;
     std::map<std::size_t, view_place> places;
     std::set<std::size_t> seen_shapes;  // members of whose values others need the shape
@@ -55,6 +57,7 @@ public:
         if (std::any_of(first_mask, made.changes.end(), is_scale)) return {};
         made.members.insert(made.changes.begin(), made.changes.end());
         made.members.insert({made.product, made.softmax, made.sums});
+        made.members.insert(made.zeros.begin(), made.zeros.end());
         const step &product = in_.steps[made.product], &sums = in_.steps[made.sums];
         for (const slot each : product.inputs) take_views(each, true, made);
         take_views(sums.inputs[1], false, made);
@@ -66,8 +69,8 @@ public:
 private:
     static bool is_possible(const step& of) {
         return !of.is_on_host && of.inner.empty() && of.layers == nullptr && of.stretch == nullptr &&
-               !of.leaves_to_next && !of.outputs.empty() && of.outputs[0] != no_slot && of.what->own == nullptr &&
-               std::ranges::find(of.inputs, no_slot) == of.inputs.end();
+               !of.leaves_to_next && !of.gives_shape_only && !of.outputs.empty() && of.outputs[0] != no_slot &&
+               of.what->own == nullptr && std::ranges::find(of.inputs, no_slot) == of.inputs.end();
     }
     // The step that gives the value, if only `reader` reads it.
     std::size_t giver_for(slot value, std::size_t reader) const {
@@ -117,8 +120,34 @@ private:
         return is(of, "Where") && (take_by(1) || take_by(2));
     }
 
+    // PyTorch writes queries whose keys are all masked so: Where(IsNaN(p), 0, p).
+    bool is_zero_for_nan(std::size_t at, slot probabilities) const {
+        const step& of = in_.steps[at];
+        if (!is(of, "Where") || !is_possible(of) || of.inputs[2] != probabilities) return false;
+        const std::size_t asks = givers_[of.inputs[0]];
+        return asks != no_step && is(in_.steps[asks], "IsNaN") && is_possible(in_.steps[asks]) &&
+               in_.steps[asks].inputs[0] == probabilities && only_[of.inputs[0]] == at && is_zero(of.inputs[1]);
+    }
+    bool is_zero(slot value) const {
+        const auto found = in_.constants.find(value);
+        return found != in_.constants.end() && found->second.is_on_host() && found->second.elements() == 1 &&
+               found->second.shape().size() <= 1 &&
+               std::ranges::all_of(found->second.bytes(), [](std::byte each) { return each == std::byte{0}; });
+    }
+    void take_zeros(slot& probabilities, found_attention& to) const {
+        const std::vector<std::size_t>& readers = readers_[probabilities];
+        if (readers.size() != 2 || is_read_elsewhere(probabilities)) return;
+        for (const std::size_t each : readers) {
+            if (!is_zero_for_nan(each, probabilities)) continue;
+            to.zeros = {givers_[in_.steps[each].inputs[0]], each};
+            probabilities = in_.steps[each].outputs[0];
+            return;
+        }
+    }
+
     bool take_sums(found_attention& to) const {
-        const slot probabilities = in_.steps[to.softmax].outputs[0];
+        slot probabilities = in_.steps[to.softmax].outputs[0];
+        take_zeros(probabilities, to);
         const std::size_t at = only_[probabilities];
         if (at >= several_steps) return false;
         const step& of = in_.steps[at];
@@ -169,12 +198,40 @@ private:
         return first && axis && distance == 1 ? std::optional(view_place{*axis, *first}) : std::nullopt;
     }
 
-    // A Transpose that alone reads the result.
+    // The only step that reads elements of the value; others may ask for its shape.
+    std::size_t only_reader(slot value) const {
+        if (is_read_elsewhere(value)) return no_step;
+        std::size_t found = no_step;
+        for (const std::size_t reader : readers_[value]) {
+            if (reads_shape_only(reader, value)) continue;
+            if (found != no_step) return no_step;
+            found = reader;
+        }
+        return found;
+    }
+    bool reads_shape_only(std::size_t reader, slot value) const {
+        const step& by = in_.steps[reader];
+        if (by.gives_shape_only) return true;
+        for (std::size_t i = 0; i < by.inputs.size(); ++i)
+            if (by.inputs[i] == value && !takes_shape_only(by, i)) return false;
+        return true;
+    }
+    // The Transpose of the result, and what gives it other shapes before.
     void take_turn(found_attention& to) const {
-        const std::size_t at = only_[in_.steps[to.sums].outputs[0]];
-        if (at >= several_steps || !is(in_.steps[at], "Transpose") || !is_possible(in_.steps[at])) return;
-        to.turned = at;
-        to.members.insert(at);
+        static constexpr std::array<std::string_view, 5> shaped{"Reshape", "Flatten", "Squeeze", "Unsqueeze",
+                                                                "Identity"};
+        std::vector<std::size_t> views;
+        for (slot value = in_.steps[to.sums].outputs[0]; views.size() < most_members;) {
+            const std::size_t at = only_reader(value);
+            if (at == no_step || !is_possible(in_.steps[at]) || in_.steps[at].inputs[0] != value) return;
+            const step& of = in_.steps[at];
+            views.push_back(at);
+            if (is(of, "Transpose")) break;
+            if (std::ranges::none_of(shaped, [&](std::string_view op) { return is(of, op); })) return;
+            value = of.outputs[0];
+        }
+        to.after = std::move(views);
+        to.members.insert(to.after.begin(), to.after.end());
     }
 
     // Whether a step that is not of them reads elements of the value, or its shape.
@@ -182,13 +239,7 @@ private:
         if (is_read_elsewhere(value)) return true;
         return std::ranges::any_of(readers_[value], [&](std::size_t reader) {
             if (of.members.contains(reader)) return false;
-            const step& by = in_.steps[reader];
-            const auto takes_shape = [&](std::size_t i) {
-                return by.inputs[i] != value || (by.what->shape_inputs & operators::input_bit(i)) != 0;
-            };
-            for (std::size_t i = 0; i < by.inputs.size(); ++i)
-                if (shapes_too ? by.inputs[i] == value : !takes_shape(i)) return true;
-            return false;
+            return shapes_too || !reads_shape_only(reader, value);
         });
     }
     // A step whose elements others need too remains where it is, and what it reads. One of which they need the shape
@@ -199,7 +250,7 @@ private:
                 return each != no_slot && is_read_outside(each, of, shapes_too);
             });
         };
-        const std::size_t last = of.turned.value_or(of.sums);
+        const std::size_t last = of.last();
         for (bool is_changed = true; is_changed;) {
             is_changed =
                 std::erase_if(of.members, [&](std::size_t at) { return at != last && is_seen(at, false); }) != 0;
@@ -300,9 +351,11 @@ attention_recipe recipe_of(const found_attention& found) {
     made.product = place(found.product);
     made.softmax = place(found.softmax);
     made.sums = place(found.sums);
-    if (found.turned) made.turned = place(*found.turned);
-    for (const std::size_t each : {found.product, found.softmax, found.sums, found.turned.value_or(found.sums)})
-        others.erase(each);
+    made.gives_zeros = !found.zeros.empty();
+    for (const std::size_t each : found.after) made.after.push_back(place(each));
+    for (const std::size_t each : {found.product, found.softmax, found.sums}) others.erase(each);
+    for (const auto* const known : {&found.zeros, &found.after})
+        for (const std::size_t each : *known) others.erase(each);
     for (const std::size_t each : others) made.views.push_back(place(each));
     for (const auto& [at, input] : found.path)
         if (found.members.contains(at)) made.path[place(at)] = input;

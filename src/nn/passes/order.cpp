@@ -51,9 +51,14 @@ const std::array passes{
     pass{"stacked reductions",
          "the largest or smallest along an axis that Concat has made of several tensors is theirs", everywhere, always,
          [](prepared_graph& in, const pass_subject&) { reduce_without_stacks(in); }},
+    pass{"nested concatenations", "Concat of what an earlier one has put together, and of more, reads that one",
+         everywhere, always, [](prepared_graph& in, const pass_subject&) { nest_concats(in); }},
     // Before `rounding`, which takes these layers.
     pass{"zero states", "RNN, GRU and LSTM that begin with zeros read only the shapes of these", on_a_gpu, is_on_gpu,
          [](prepared_graph& in, const pass_subject&) { drop_zero_states(in); }},
+    // After `zero states`, which leaves only the shapes of those to be read.
+    pass{"shapes alone", "steps of whose outputs only the shapes are needed compute nothing", everywhere, always,
+         [](prepared_graph& in, const pass_subject&) { find_shapes_only(in); }},
     // Before `rounding`, which rounds the convolutions that are left.
     pass{"short stretches", "convolutions and what is around them are one command in 16 bits",
          "in f16 or bf16, where the device has kernels for it", is_in_short_floats,

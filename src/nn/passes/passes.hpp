@@ -28,6 +28,12 @@ void find_activations(prepared_graph& in);
 // of steps.
 void reduce_without_stacks(prepared_graph& in);
 
+// A Concat whose first inputs are those of an earlier one, two at least, reads that one. Also in the graphs of steps.
+void nest_concats(prepared_graph& in);
+
+// Sets step::gives_shape_only. Also in the graphs of steps.
+void find_shapes_only(prepared_graph& in);
+
 // For a CPU. Gemm, or MatMul and Add, with constant f32 weights (kernels/fused_mlp.hpp), where a stretch has so few
 // weights that this is faster for any number of rows.
 void fuse_dense_layers(prepared_graph& in, execution_context& context);

@@ -122,6 +122,8 @@ void find_last_uses(prepared_graph& in) {
     for (std::size_t i = in.steps.size(); i-- > 0;) {
         step& each = in.steps[i];
         each.released.clear();
+        each.is_result = std::ranges::any_of(
+            each.outputs, [&](slot one) { return std::ranges::find(in.outputs, one) != in.outputs.end(); });
         for (const slot one : each.outputs) use(each, one);  // one that nothing uses
         for (const slot one : each.inputs) use(each, one);
         for (const auto& [body, inner] : each.inner) {

@@ -94,29 +94,9 @@ void drop_zero_states(prepared_graph& in) {
     for (step& each : in.steps)
         for (const auto& [from, inner] : each.inner) drop_zero_states(*inner);
     const std::vector<bool> are_zeros = zero_values(in);
-    bool has_one = false;
-    for (step& each : in.steps) {
-        if (!may_begin_with_zeros(each) || !begins_with_zeros(each, are_zeros) || !has_finite_weights(in, each))
-            continue;
-        each.what = &operators::recurrent_from_zeros(*each.what);
-        has_one = true;
-    }
-    if (!has_one) return;
-    // Who reads elements of a value: from the last step to the first one.
-    std::vector<bool> is_read = in.needed_on_host;
-    for (const slot each : in.outputs) is_read[each] = true;
-    for (std::size_t i = in.steps.size(); i-- > 0;) {
-        step& each = in.steps[i];
-        for (const auto& [from, inner] : each.inner)
-            for (const auto& one : inner->captures) is_read[one.outside] = true;
-        const bool gives_zeros = fills_with_zeros(each) || moves_elements(each);
-        each.gives_shape_only |= gives_zeros && std::ranges::all_of(each.outputs, [&](slot one) {
-                                     return one == no_slot || (are_zeros[one] && !is_read[one]);
-                                 });
-        for (std::size_t k = 0; k < each.inputs.size(); ++k)
-            if (each.inputs[k] != no_slot && !takes_shape_only(each, k) && !(each.gives_shape_only && k == 0))
-                is_read[each.inputs[k]] = true;
-    }
+    for (step& each : in.steps)
+        if (may_begin_with_zeros(each) && begins_with_zeros(each, are_zeros) && has_finite_weights(in, each))
+            each.what = &operators::recurrent_from_zeros(*each.what);
 }
 
 }  // namespace sluice::nn::detail

@@ -201,7 +201,7 @@ TEST(worker_faults, a_batch_that_hangs_is_found_while_others_are_answered) {
     ends = true;
     others.join();
     EXPECT_GT(answers.load(), 100);
-    wait_until([&] { return engine.counts().restarts == 2 && is_up(engine, 2); });
+    wait_until([&] { return engine.counts().restarts >= 2 && is_up(engine, 2); });
 }
 
 TEST(worker_faults, a_batch_waits_for_a_worker_as_long_as_a_batch_may_take) {
