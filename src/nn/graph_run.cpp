@@ -77,8 +77,10 @@ void graph_run::carry_out(const step& each, std::vector<any_tensor>& slots, plac
 // commands are submitted: of a prepared network that is once, and a run only copies the result. Says whether it was.
 bool graph_run::carry_out_ahead(const step& each, std::vector<any_tensor>& slots) const {
     constexpr std::size_t most_elements = std::size_t{1} << 16;
-    if (each.is_result || each.stretch != nullptr || each.layers != nullptr || !each.inner.empty() ||
-        each.what->is_random || each.what->own != nullptr)
+    // What passes have made of a node may have no form for the host.
+    const bool is_as_written = each.what == operators::find(each.from->domain, each.from->op, each.opset);
+    if (!is_as_written || each.is_result || each.stretch != nullptr || each.layers != nullptr || !each.inner.empty() ||
+        each.what->is_random)
         return false;
     for (std::size_t i = 0; i < each.inputs.size(); ++i)
         if (each.inputs[i] != no_slot && !takes_shape_only(each, i) && !slots[each.inputs[i]].is_on_host())

@@ -142,6 +142,7 @@ TEST_F(image_stretches, extreme_numbers_stay_in_the_order_of_the_nodes) {
         {1e30f, {{"Relu", 0}, {"Mul", 1e-30f}, {"Mul", 1e-30f}, {"Mul", 1e30f}}},
         {1e30f, {{"Mul", 1e-30f}, {"Mul", 1e-20f}}},
         {1e25f, {{"Mul", 1e-10f}, {"Mul", 1e-30f}}},
+        {1e30f, {{"Relu", 0}, {"each channel", 1e-30f}, {"each channel", 1e-20f}}},
         {0.3f, {{"Add", 12582912.0f}, {"Add", -12582912.0f}}},
         {0.3f, {{"Relu", 0}, {"Add", 12582912.0f}, {"Add", -12582912.0f}}}};
     for (const auto& [pixel, numbers] : cases) {
@@ -153,9 +154,13 @@ TEST_F(image_stretches, extreme_numbers_stay_in_the_order_of_the_nodes) {
         for (std::size_t i = 0; i < numbers.size(); ++i) {
             const std::string from = "v" + std::to_string(i), to = "v" + std::to_string(i + 1),
                               name = "c" + std::to_string(i);
-            made.body.constants.emplace(name, tensor_of(std::vector<float>{numbers[i].what}, {}));
-            made.body.nodes.push_back(numbers[i].op == "Relu" ? make_node("Relu", {from}, {to})
-                                                              : make_node(numbers[i].op, {from, name}, {to}));
+            const bool is_of_channels = numbers[i].op == "each channel";
+            made.body.constants.emplace(name, is_of_channels
+                                                  ? tensor_of(std::vector<float>(2, numbers[i].what), {2, 1, 1})
+                                                  : tensor_of(std::vector<float>{numbers[i].what}, {}));
+            made.body.nodes.push_back(numbers[i].op == "Relu"
+                                          ? make_node("Relu", {from}, {to})
+                                          : make_node(is_of_channels ? "Mul" : numbers[i].op, {from, name}, {to}));
         }
         made.body.inputs = {f32("x", std::vector<dimension>(4, named("")))};
         made.body.outputs = {f32("v" + std::to_string(numbers.size()), std::vector<dimension>(4, named("")))};

@@ -513,6 +513,24 @@ TEST_F(passes, other_products_are_not_taken_for_dense_layers) {
     expect_commands(squares, {3, 3}, 3);
 }
 
+// Positions that follow from shapes, quantized at each run: the product of bytes has no form for the host.
+TEST_F(passes, dynamic_products_of_what_follows_from_shapes_run) {
+    model made = make({named("n"), of(2)}, 2);
+    made.body.constants = {{"third", tensor_of(std::vector<float>{0.3f}, {1})},
+                           {"weights", tensor_of(std::vector<std::int8_t>{1, 2, 3, -4, 5, -6}, {2, 3})},
+                           {"zero", tensor_of(std::vector<std::int8_t>{0}, {})}};
+    made.body.nodes = {make_node("Shape", {"x"}, {"shape"}),
+                       make_node("Expand", {"third", "shape"}, {"places"}),
+                       make_node("DynamicQuantizeLinear", {"places"}, {"bytes", "scale", "point"}),
+                       make_node("MatMulInteger", {"bytes", "weights", "point", "zero"}, {"sums"}),
+                       make_node("Cast", {"sums"}, {"numbers"}),
+                       make_node("Mul", {"numbers", "scale"}, {"product"}),
+                       make_node("Neg", {"product"}, {"y"})};
+    made.body.nodes[4].attributes["to"] = std::int64_t{1};
+    const std::vector<float> got = first_output(made, {any_tensor(std::vector<float>{1, 2, 3, 4}, {2, 2})});
+    EXPECT_THAT(got, Pointwise(FloatNear(0.01f), std::vector<float>{0.9f, -2.1f, 0.9f, 0.9f, -2.1f, 0.9f}));
+}
+
 // As DenseNet puts together all that it has. A constant is a part, too.
 TEST_F(passes, a_concat_of_what_an_earlier_one_has_reads_that_one) {
     model made = make({named("n"), of(2)}, 2);

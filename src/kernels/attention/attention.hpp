@@ -58,10 +58,8 @@ struct attention_call {
 
     attention_operand q, k, v, y;  // y is written; its elements are neighbours
     std::size_t batches, heads, queries, keys, size, value_size;
-    io::dtype factors;  // f32, or what factors are rounded to: then operands are f32 or of this type
-    // 1: probabilities that are NaN are 0. So is the result of a query whose keys are all masked; where scores are NaN
-    // or +infinity it is 0 whatever the values are.
-    std::uint32_t gives_zeros;
+    io::dtype factors;          // f32, or what factors are rounded to: then operands are f32 or of this type
+    std::uint32_t gives_zeros;  // 1: probabilities that are NaN are 0; values count with 0 then
     std::size_t masks, scales;
     attention_mask mask[most_masks];
     attention_scale scale[most_scales];
@@ -74,12 +72,10 @@ launch_command attention_command(attention_call& call, const device_properties& 
 
 // One number of the type, as f32.
 float attention_number(const void* at, io::dtype type);
-// Whether a query with this sum of exponentials has no result, and what it gives then: its sums are those of values by
-// zeros, unless scores are NaN.
+// Whether the probabilities of a query with this sum of exponentials become 0.
 SLUICE_KERNEL inline bool gives_zeros(const attention_call& call, float sum) {
     return call.gives_zeros != 0 && !(sum > 0);
 }
-SLUICE_KERNEL inline float zero_of(float made, float sum) { return sum == 0 ? made : 0.0f; }
 // The product of all scales.
 float attention_factor(const attention_call& call);
 // On a CPU: the queries from `first` to `last` of a head of a batch, at most queries_at_once of them.

@@ -70,6 +70,17 @@ __device__ inline float attention_exp(float x, float centre) {
 }
 __device__ inline float attention_centre(float largest) { return largest == -INFINITY ? 0.0f : largest; }
 
+// The result of a query whose probabilities became 0: 0, or NaN where a value is infinite or NaN. (Seldom: not
+// inlined.)
+__device__ __noinline__ inline float zeros_by_values(const attention_call& all, const attention_block& block,
+                                                     std::int64_t column) {
+    if (column >= static_cast<std::int64_t>(all.value_size)) return 0;
+    float made = 0;
+    for (std::int64_t key = 0; key < static_cast<std::int64_t>(all.keys); ++key)
+        made = fmaf(0.0f, number_at(all.v.at, block.begin(all.v, key) + column * all.v.strides[3], all.v.type), made);
+    return made;
+}
+
 // Whether rows can be read in pieces of 16 bytes, each of which is of one row alone.
 template <typename From>
 __device__ inline bool has_whole_pieces(const From* from, std::int64_t of_row, std::int64_t of_element, unsigned size) {

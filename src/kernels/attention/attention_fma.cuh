@@ -134,8 +134,9 @@ __global__ void __launch_bounds__(attention_fma_threads) attend_by_fma(const __g
         for (int part = 0; part < Width / 64; ++part) {
             for (int j = 0; j < 4; ++j) {
                 const std::size_t at = part * 64 + of_keys + j;
-                const float made = sums[i][part * 4 + j];
-                if (at < all.value_size) to[at] = are_zeros ? zero_of(made, sum[i]) : made / sum[i];
+                if (at >= all.value_size) continue;
+                to[at] = are_zeros ? zeros_by_values(all, block, static_cast<std::int64_t>(at))
+                                   : sums[i][part * 4 + j] / sum[i];
             }
         }
     }

@@ -159,6 +159,16 @@ value_rows take_values(const query_block& of, std::int64_t key, std::size_t keys
     return {room, static_cast<std::int64_t>(width)};
 }
 
+// The result of a query whose probabilities became 0: 0, or NaN where a value is infinite or NaN.
+void zeros_by_values(const query_block& of, float* to) {
+    for (std::size_t e = 0; e < of.call.value_size; ++e) {
+        to[e] = 0;
+        for (std::size_t k = 0; k < of.call.keys; ++k)
+            to[e] += 0.0f * of.begin(of.call.v,
+                                     static_cast<std::int64_t>(k))[static_cast<std::int64_t>(e) * of.call.v.strides[3]];
+    }
+}
+
 void attend(const attention_call& call, float scale, std::size_t batch, std::size_t head, std::size_t first,
             std::size_t last) noexcept {
     alignas(64) float queries[attention_call::largest_size * queries_at_once];
@@ -195,7 +205,7 @@ void attend(const attention_call& call, float scale, std::size_t batch, std::siz
         const float factor = 1 / sum[q];
         float* const row = to + static_cast<std::int64_t>(q) * call.y.strides[2];
         if (gives_zeros(call, sum[q])) {
-            for (std::size_t e = 0; e < call.value_size; ++e) row[e] = zero_of(made[q * width + e], sum[q]);
+            zeros_by_values(of, row);
             continue;
         }
         for (std::size_t e = 0; e < call.value_size; ++e) row[e] = made[q * width + e] * factor;

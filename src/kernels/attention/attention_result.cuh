@@ -91,9 +91,13 @@ __device__ inline void store_attention(const attention_call& all, const attentio
         const bool are_zeros = gives_zeros(all, sum);
 #pragma unroll
         for (int part = 0; part < Width / 8; ++part) {
-            const float first = sums[part][2 * half_of], second = sums[part][2 * half_of + 1];
-            store_pair<T>(all, begin, part * 8 + static_cast<int>(threadIdx.x % 4 * 2),
-                          are_zeros ? zero_of(first, sum) : first * by, are_zeros ? zero_of(second, sum) : second * by);
+            const int column = part * 8 + static_cast<int>(threadIdx.x % 4 * 2);
+            float first = sums[part][2 * half_of] * by, second = sums[part][2 * half_of + 1] * by;
+            if (are_zeros) {
+                first = zeros_by_values(all, block, column);
+                second = zeros_by_values(all, block, column + 1);
+            }
+            store_pair<T>(all, begin, column, first, second);
         }
     }
 }
@@ -142,8 +146,9 @@ __device__ inline void join_attention(const attention_call& all, const attention
             made.x += two.x * by[each];
             made.y += two.y * by[each];
         }
-        store_pair<T>(all, begin, column, are_zeros ? zero_of(made.x, sum) : made.x / sum,
-                      are_zeros ? zero_of(made.y, sum) : made.y / sum);
+        made.x /= sum, made.y /= sum;
+        if (are_zeros) made = {zeros_by_values(all, block, column), zeros_by_values(all, block, column + 1)};
+        store_pair<T>(all, begin, column, made.x, made.y);
     }
 }
 

@@ -78,7 +78,7 @@ std::optional<float> bound(const prepared_graph& in, const step& of, std::size_t
 
 std::optional<image_bounds> bounds_of(const prepared_graph& in, const step& of) {
     if (is(of, "Relu")) return image_bounds{0, infinity};
-    const float all = of.opset < 11 ? std::numeric_limits<float>::max() : infinity;  // operator set 11 took it away
+    const float all = of.opset < 11 ? std::numeric_limits<float>::max() : infinity;  // as the operator alone
     const auto least = bound(in, of, 1, "min", -all), most = bound(in, of, 2, "max", all);
     if (!least || !most || !(*least <= *most)) return {};  // not NaN either
     return image_bounds{*least, *most};
@@ -444,16 +444,24 @@ private:
         constexpr double rounds = 1 << 20;
         return first == 0 || second == 0 || std::max(std::abs(first), std::abs(second)) < rounds;
     }
-    // Whether all filters times the factors are finite, and those of each channel not all too small to be exact.
-    static bool can_scale(const draft& of, const std::vector<double>& factors) {
-        constexpr double least = 1e-30;
-        const auto larger = [](double most, double each) { return std::max(most, std::abs(each)); };
-        const auto smaller = [](double some, double each) { return each == 0 ? some : std::min(some, std::abs(each)); };
-        const double filter = std::accumulate(of.filters.begin(), of.filters.end(), 0.0, larger);
-        const double most = std::accumulate(factors.begin(), factors.end(), 0.0, larger);
-        const double some = std::accumulate(factors.begin(), factors.end(), most, smaller);
-        return filter == 0 ||
-               (filter * most < static_cast<double>(std::numeric_limits<float>::max()) && filter * some >= least);
+    // The channel of the output that the filters' number i is for.
+    std::size_t channel_of(const draft& of, std::size_t i) const {
+        const auto& shape = constant_input(in_, in_.steps[of.work.step], 1)->shape();
+        const std::size_t taps = of.filters.size() / shape[0] / shape[1];
+        const bool is_transposed = of.work.what == image_work::convolve_transposed;
+        return is_transposed ? i / taps % shape[1] : i / (taps * shape[1]);
+    }
+    // Whether each filter times its factor is finite, and no less exact than it was.
+    bool can_scale(const draft& of, const std::vector<double>& factors) const {
+        constexpr double least = 1e-30, most = std::numeric_limits<float>::max();
+        const auto fits = [](double filter, double factor) {
+            const double made = std::abs(filter * factor);
+            return filter == 0 || factor == 0 || (made < most && (made >= least || made >= std::abs(filter)));
+        };
+        if (of.filters.empty()) return std::ranges::all_of(factors, [&](double each) { return fits(1, each); });
+        for (std::size_t i = 0; i < of.filters.size(); ++i)
+            if (!fits(double{of.filters[i]}, factors[channel_of(of, i)])) return false;
+        return true;
     }
 
     void add_scale(std::size_t at) {
@@ -619,11 +627,8 @@ private:
         } else if (!each.filters.empty()) {
             const auto& shape = constant_input(in_, in_.steps[work.step], 1)->shape();
             const bool is_transposed = work.what == image_work::convolve_transposed;
-            const std::size_t taps = each.filters.size() / shape[0] / shape[1];
-            for (std::size_t i = 0; i < each.filters.size(); ++i) {
-                const std::size_t filter = is_transposed ? i / taps % shape[1] : i / (taps * shape[1]);
-                each.filters[i] = static_cast<float>(each.filters[i] * each.factors[filter]);
-            }
+            for (std::size_t i = 0; i < each.filters.size(); ++i)
+                each.filters[i] = static_cast<float>(each.filters[i] * each.factors[channel_of(each, i)]);
             const size_2d window{shape.size() == 3 ? 1 : shape[2], shape.back()};
             work.numbers =
                 is_transposed
