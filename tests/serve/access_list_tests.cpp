@@ -200,7 +200,7 @@ TEST(access_list, only_a_regular_file_is_read_without_a_wait) {
     const io::testing::temporary_directory folder;
     const std::filesystem::path pipe = folder / "pipe", file = folder / "tokens";
     ASSERT_EQ(::mkfifo(pipe.c_str(), 0600), 0);
-    EXPECT_THROW(read_clients(pipe, false), file_error);  // nobody writes there
+    EXPECT_THROW(read_clients(pipe, false), file_error);  // no process writes there
     std::ofstream(file) << "a-token-of-16-or-more\n";
     ::chmod(file.c_str(), 0600);
     EXPECT_EQ(read_clients(file, false).size(), 1U);

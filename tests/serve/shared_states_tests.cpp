@@ -309,7 +309,7 @@ TEST_F(shared_states, the_last_step_of_each_of_many_sequences_may_be_asked_for_a
     for (std::uint64_t id = 0; id < count; ++id)
         ASSERT_TRUE(states.write(its(id), {.life = 1, .steps = 1, .has_ended = true}, {}));
     EXPECT_EQ(files().size(), count);
-    const auto now = fs::file_time_type::clock::now();  // where there are so many, each stays for 10 s
+    const auto now = fs::file_time_type::clock::now();  // of more than 1000 each stays for 10 s
     for (const fs::path& each : files()) {
         const bool is_old = each.parent_path().filename() != "n7";
         fs::last_write_time(each, is_old ? now - 1min : now + 1min);

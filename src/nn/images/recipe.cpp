@@ -6,7 +6,6 @@
 #include <iterator>
 #include <limits>
 #include <map>
-#include <numeric>
 #include <span>
 #include <utility>
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "nn/passes/steps.hpp"
 
+#include <algorithm>
 #include <string>
 #include <utility>
 #include <vector>
