@@ -112,7 +112,28 @@ prepared_graph part_of(const prepared_graph& in, const std::vector<std::size_t>&
     return made;
 }
 
+namespace {
+
+void find_what_follows_from_shapes(prepared_graph& in) {
+    std::vector<bool> follows(in.slots, false);
+    for (const auto& [at, value] : in.constants) follows[at] = true;
+    for (step& each : in.steps) {
+        bool all = each.inner.empty() && !each.what->is_random && each.what->own == nullptr;
+        for (std::size_t i = 0; i < each.inputs.size(); ++i)
+            all = all && (each.inputs[i] == no_slot || takes_shape_only(each, i) || follows[each.inputs[i]]);
+        each.may_be_ahead = all;
+        for (const slot one : each.outputs) {
+            if (one == no_slot) continue;
+            follows[one] = all;
+            if (std::ranges::find(in.outputs, one) != in.outputs.end()) each.may_be_ahead = false;
+        }
+    }
+}
+
+}  // namespace
+
 void find_last_uses(prepared_graph& in) {
+    find_what_follows_from_shapes(in);
     std::vector<bool> is_used_later(in.slots, false);
     for (const slot each : in.outputs) is_used_later[each] = true;
     const auto use = [&](step& by, slot each) {
@@ -123,8 +144,6 @@ void find_last_uses(prepared_graph& in) {
     for (std::size_t i = in.steps.size(); i-- > 0;) {
         step& each = in.steps[i];
         each.released.clear();
-        each.is_result = std::ranges::any_of(
-            each.outputs, [&](slot one) { return std::ranges::find(in.outputs, one) != in.outputs.end(); });
         for (const slot one : each.outputs) use(each, one);  // one that nothing uses
         for (const slot one : each.inputs) use(each, one);
         for (const auto& [body, inner] : each.inner) {
