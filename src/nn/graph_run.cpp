@@ -76,9 +76,7 @@ void graph_run::carry_out(const step& each, std::vector<any_tensor>& slots, plac
 // commands are submitted: of a prepared network that is once, and a run only copies the result. Says whether it was.
 bool graph_run::carry_out_ahead(const step& each, std::vector<any_tensor>& slots) const {
     constexpr std::size_t most_elements = std::size_t{1} << 16;
-    // What passes have made of a node may have no form for the host.
-    const bool is_as_written = each.what == operators::find(each.from->domain, each.from->op, each.opset);
-    if (!each.may_be_ahead || !is_as_written || each.stretch != nullptr || each.layers != nullptr) return false;
+    if (!each.may_be_ahead) return false;
     for (std::size_t i = 0; i < each.inputs.size(); ++i)
         if (each.inputs[i] != no_slot && !takes_shape_only(each, i) && !slots[each.inputs[i]].is_on_host())
             return false;

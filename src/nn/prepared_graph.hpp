@@ -42,7 +42,7 @@ struct step {
     std::vector<const value_info*> declared = {};                // outputs of an own operator: run_environment
     std::vector<const node*> also = {};                          // nodes after `from` that passes made a part of it
     bool gives_shape_only = false;                               // nothing reads the elements of its outputs
-    bool may_be_ahead = false;  // its outputs follow from constants and shapes alone, and the graph gives none of them
+    bool may_be_ahead = false;  // an operator of constants and shapes alone, none of whose outputs the graph gives
 };
 
 class prepared_graph {

@@ -280,7 +280,7 @@ std::vector<double> doubles_of(const any_tensor& from) {
 template <typename T>
 class attention : public ::testing::Test {
 protected:
-    static constexpr double unit = std::is_same_v<T, float> ? 6e-5 : std::is_same_v<T, half> ? 3e-3 : 2.4e-2;
+    static constexpr double unit = std::is_same_v<T, float> ? 4e-5 : std::is_same_v<T, half> ? 3e-3 : 2.4e-2;
 
     bool is_on_gpu() { return machine_.default_device().kind() == device_kind::cuda; }
     // On a CPU nodes with 16-bit numbers run one by one, and round between each two.
@@ -383,7 +383,10 @@ TYPED_TEST(attention, of_any_form_gives_what_the_nodes_give) {
         const network made = sync(make_network(given.made, {.precision = what}), this->on_);
         ASSERT_TRUE(this->is_one_step(made)) << this->words_of(form);
         const auto answers = sync(made.run(given.inputs), this->on_);
-        this->expect_as_in_f64(form, doubles_of<TypeParam>(answers.at(0)), exact, this->tolerance());
+        // Scores that nothing scales grow with the size, and what f32 cuts off them is in the exponentials.
+        const double size = std::max(1.0, std::sqrt(static_cast<double>(form.size) / 64));
+        this->expect_as_in_f64(form, doubles_of<TypeParam>(answers.at(0)), exact,
+                               this->tolerance() * (std::is_same_v<TypeParam, float> ? size : 1));
         if (this->HasFatalFailure()) return;
     }
 }

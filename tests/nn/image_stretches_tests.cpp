@@ -131,6 +131,24 @@ TEST_F(image_stretches, divisions_and_numbers_are_part_of_the_command) {
     }
 }
 
+// Operator sets 6 to 10 have bounds where none are given, also after a convolution.
+TEST_F(image_stretches, infinite_pixels_have_the_bounds_of_the_operator_set) {
+    for (const std::int64_t opset : {6, 10, 13}) {
+        model made;
+        made.path = "made.onnx";
+        made.opsets = {{"", opset}};
+        made.body.constants.emplace("filters", tensor_of(std::vector<float>{1}, {1, 1, 1, 1}));
+        made.body.nodes = {make_node("Conv", {"x", "filters"}, {"c"}), make_node("Clip", {"c"}, {"y"})};
+        made.body.inputs = {f32("x", std::vector<dimension>(4, named("")))};
+        made.body.outputs = {f32("y", std::vector<dimension>(4, named("")))};
+        const float infinity = std::numeric_limits<float>::infinity(), most = std::numeric_limits<float>::max();
+        const auto got = run(made, {any_tensor(std::vector<float>{infinity, -infinity, 3}, {1, 1, 1, 3})});
+        const float bound = opset < 11 ? most : infinity;
+        const auto y = got[0].values<float>();
+        EXPECT_EQ((std::vector<float>{y.begin(), y.end()}), (std::vector<float>{bound, -bound, 3})) << opset;
+    }
+}
+
 // What the nodes compute is finite, is not 0, or is rounded on the way.
 TEST_F(image_stretches, extreme_numbers_stay_in_the_order_of_the_nodes) {
     struct number {

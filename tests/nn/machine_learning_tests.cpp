@@ -299,6 +299,17 @@ TEST(support_vectors, vote_for_a_class_in_pairs) {
         {{"SVMClassifier", {x}, with, bad_file, "has no classlabels_ints, coefficients or rho", 17, ml, 2}});
 }
 
+// Also where no coefficient is negative.
+TEST(support_vectors, vote_for_one_of_two_classes) {
+    const attributes with{{"support_vectors", reals({1, 0.5f})},
+                          {"vectors_per_class", wholes({1, 1})},
+                          {"coefficients", reals({1, 1})},
+                          {"rho", reals({0})},
+                          {"classlabels_ints", wholes({10, 11})}};
+    const auto made = outputs("SVMClassifier", {rows({2, 0.1f, -2}, 1)}, with, 2);
+    EXPECT_THAT(labels_of(made.at(0)), ElementsAre(10, 10, 11));
+}
+
 // Of two classes, the probability is the logistic function of the decision.
 TEST(support_vectors, say_how_likely_each_of_two_classes_is) {
     const attributes with{{"support_vectors", reals({1, 0})},

@@ -114,14 +114,17 @@ prepared_graph part_of(const prepared_graph& in, const std::vector<std::size_t>&
 
 namespace {
 
+// What passes have made of a node may have no form for the host. No table has operators of the user.
+bool is_as_written(const step& of) { return of.what == operators::find(of.from->domain, of.from->op, of.opset); }
+
 void find_what_follows_from_shapes(prepared_graph& in) {
     std::vector<bool> follows(in.slots, false);
     for (const auto& [at, value] : in.constants) follows[at] = true;
     for (step& each : in.steps) {
-        bool all = each.inner.empty() && !each.what->is_random && each.what->own == nullptr;
+        bool all = each.inner.empty() && !each.what->is_random;
         for (std::size_t i = 0; i < each.inputs.size(); ++i)
             all = all && (each.inputs[i] == no_slot || takes_shape_only(each, i) || follows[each.inputs[i]]);
-        each.may_be_ahead = all;
+        each.may_be_ahead = all && is_as_written(each);
         for (const slot one : each.outputs) {
             if (one == no_slot) continue;
             follows[one] = all;
